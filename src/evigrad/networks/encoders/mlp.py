@@ -1,0 +1,43 @@
+"""Encoder of feature vectors."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+__all__ = ["MLP"]
+
+
+class MLP(nn.Module):
+    """Fully connected layers with ReLU over a flattened input.
+
+    Args:
+        shape: shape of one sample.
+        width: number of features K; ReLU is applied to them too.
+        hidden: widths of the layers before the last.
+        dropout: after every layer but the last.
+
+    Example:
+        >>> import torch
+        >>> MLP((28, 28), width=16)(torch.randn(4, 28, 28)).shape
+        torch.Size([4, 16])
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], width: int = 64, hidden: tuple[int, ...] = (128,), dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.width = width
+        sizes = [math.prod(shape), *hidden, width]
+        layers: list[nn.Module] = [nn.Flatten()]
+        for index, (size, following) in enumerate(zip(sizes, sizes[1:], strict=False)):
+            layers += [nn.Linear(size, following), nn.ReLU()]
+            if dropout > 0 and index < len(hidden):
+                layers.append(nn.Dropout(dropout))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Features ``[B, width]`` of inputs ``[B, ...]``."""
+        features: Tensor = self.layers(inputs)
+        return features

@@ -1,0 +1,45 @@
+"""Low-rank tensor fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from evigrad.networks.fusion.base import Fusion, presence
+
+__all__ = ["LowRankTensor"]
+
+
+class LowRankTensor(Fusion):
+    r"""All products of features across modalities, through a rank-R weight tensor (Liu et al., ACL 2018).
+
+    .. math:: f = W \sum_{r=1}^{R} w_r \bigodot_m \left(A_m^r z_m + a_m^r\right) + b
+
+    The outer product of all :math:`[z_m; 1]` is never formed. An absent modality is left out of the product (its
+    factor is 1). The offsets :math:`a` start at 1, so that the product of many modalities starts neither at zero nor
+    flat; the paper's own start (Xavier) makes it vanish as M grows.
+
+    Args:
+        widths: name -> K_i.
+        classes: C.
+        width: width of the fused representation.
+        rank: R.
+    """
+
+    def __init__(self, widths: Mapping[str, int], classes: int, width: int = 128, rank: int = 4) -> None:
+        super().__init__(widths, classes)
+        self.rank = rank
+        self.factors = nn.ModuleDict({name: nn.Linear(size, rank * width) for name, size in self.widths.items()})
+        for factor in self.factors.values():
+            nn.init.ones_(factor.bias)  # type: ignore[arg-type]
+        self.mixture = nn.Parameter(torch.full((rank,), 1.0 / rank))
+        self.linear = nn.Linear(width, classes)
+
+    def combine(self, features: dict[str, Tensor], present: Mapping[str, Tensor] | None) -> Tensor:
+        """The rank-weighted sum of products."""
+        here = presence(features, present)[..., None]
+        factors = torch.stack([self.factors[name](value) for name, value in features.items()], dim=1)
+        product = torch.where(here, factors, torch.ones_like(factors)).prod(dim=1)
+        return torch.einsum("r,brk->bk", self.mixture, product.unflatten(1, (self.rank, -1)))
