@@ -1,7 +1,7 @@
 """Training methods, one file each, behind one interface.
 
-A method gives a loss, may edit gradients, and says how to predict; it never contains a training loop. ``METHODS`` holds
-the classes by name, and each is documented, with its provenance, in its own module.
+A method gives a loss, may edit gradients, and says how to predict; it never contains a training loop.
+``METHODS`` holds the classes by name, and each is documented, with its provenance, in its own module.
 """
 
 from evigrad.methods.base import Method, OptimizerWarning, StepResult, Surgery, unwrap

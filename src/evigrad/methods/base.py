@@ -48,7 +48,8 @@ class Surgery:
 
     Args:
         generator: source of any noise a method adds. In the same state on every rank, and saved with the run.
-        is_last_micro_batch: whether the optimizer steps after this micro-batch (always, without accumulation).
+        is_last_micro_batch: whether the optimizer steps after this micro-batch (always, without
+            accumulation).
     """
 
     world_size: int = 1
@@ -58,21 +59,23 @@ class Surgery:
         self.is_last_micro_batch = is_last_micro_batch
 
     def all_reduce(self, tensor: Tensor, operation: Literal["mean", "sum"] = "mean") -> Tensor:
-        """The mean or sum of ``tensor`` over all ranks, on every rank. Collective: every rank must call it."""
+        """The mean or sum of ``tensor`` over all ranks. Collective: every rank must call it."""
         return tensor
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """No gradient is exchanged by itself in here. Wrap the forward pass too, then ``all_reduce`` by hand."""
+        """No gradient is exchanged in here: wrap the forward pass too, then ``all_reduce`` by hand."""
         yield
 
     def backward(self, loss: Tensor, retain_graph: bool = False) -> None:
-        """The loop's own ``backward``: adds to ``.grad`` the gradient of ``loss``, divided by the number of
-        micro-batches and multiplied by the AMP loss scale where there are such."""
-        loss.backward(retain_graph=retain_graph)
+        """Add the gradient of ``loss`` to ``.grad``; the same as the ``backward`` that a step is given.
+
+        Divides by the number of micro-batches and multiplies by the AMP loss scale where there are such.
+        """
+        loss.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
 
     def unscale(self, tensors: Iterable[Tensor]) -> None:
-        """Divide, in place, gradients kept outside ``.grad`` by the loss scale that ``backward`` multiplied in.
+        """Divide gradients kept outside ``.grad``, in place, by the loss scale that ``backward`` put in.
 
         Called from ``after_backward``, when the loop has already unscaled every ``.grad``.
         """
@@ -81,26 +84,29 @@ class Surgery:
 class Method(nn.Module):
     """A way to train a multi-modal network; a method never contains a training loop.
 
-    The loop calls, in this order: ``prepare`` once, before the optimizer exists (and before any weights are loaded);
-    ``check_optimizer`` once; per epoch ``start_epoch``; per micro-batch ``step``; per optimizer step, after the
-    gradients were unscaled and before they are clipped, ``after_backward``; ``end_epoch``.
+    The loop calls, in this order: ``prepare`` once, before the optimizer exists (and before any weights are
+    loaded); ``check_optimizer`` once; per epoch ``start_epoch``; per micro-batch ``step``; per optimizer
+    step, after the gradients were unscaled and before they are clipped, ``after_backward``; ``end_epoch``.
 
-    Hyper-parameters are typed keywords of the constructor. State that must survive a checkpoint lives in buffers; what
-    is gathered over the micro-batches of one optimizer step does not, so checkpoints are taken between such steps.
+    Hyper-parameters are typed keywords of the constructor. State that must survive a checkpoint lives in
+    buffers; what is gathered over the micro-batches of one optimizer step does not, so checkpoints are taken
+    between such steps.
     """
 
     rescales_gradients: ClassVar[bool] = False
     """Whether the method acts through the size of gradients, which Adam and its kin divide out."""
 
-    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
+    def prepare(
+        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
+    ) -> None:
         """Build or adapt the heads of ``network``; ``dataset_size`` is N, the number of training samples."""
 
     def check_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Warn when ``optimizer`` turns this method into another one."""
         if self.rescales_gradients and isinstance(optimizer, _ADAPTIVE):
             warnings.warn(
-                f"{type(self).__name__} acts by rescaling gradients, and {type(optimizer).__name__} divides the scale "
-                "of a gradient out again: this is not the published method. Use torch.optim.SGD, its reference.",
+                f"{type(self).__name__} acts by rescaling gradients, but {type(optimizer).__name__} "
+                "divides their scale out again: this is not the published method. Use torch.optim.SGD, its reference.",
                 OptimizerWarning,
                 stacklevel=2,
             )
@@ -115,7 +121,8 @@ class Method(nn.Module):
         """One micro-batch: forward, loss, backward.
 
         Args:
-            network: the network as the loop wrapped it (DDP, Fabric); call it, and ``unwrap`` it to look inside.
+            network: the network as the loop wrapped it (DDP, Fabric); call it, and ``unwrap`` it to look
+                inside.
             batch: the micro-batch.
             backward: adds the gradient of a scalar to ``.grad``; the same as ``surgery.backward``.
             surgery: what else the loop lends.
@@ -164,8 +171,8 @@ def unwrap(network: nn.Module) -> MultimodalNetwork:
         wrapped = getattr(inner, "_orig_mod", None) or getattr(inner, "module", None)
         if wrapped is None:
             raise TypeError(
-                f"`network` is a {type(network).__name__} around a {type(inner).__name__}, not a MultimodalNetwork; "
-                "build one with evigrad.networks.MultimodalNetwork(encoders, fusion)."
+                f"`network` is a {type(network).__name__} around a {type(inner).__name__}, not a "
+                "MultimodalNetwork; build one with evigrad.networks.MultimodalNetwork(encoders, fusion)."
             )
         inner = wrapped
     return inner

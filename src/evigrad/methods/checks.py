@@ -8,7 +8,7 @@ __all__ = ["at_least", "needs_heads"]
 
 
 def at_least(argument: str, value: float, lowest: float, exclusive: bool = False) -> float:
-    """``value``, or a ValueError when it is below ``lowest`` (or equal to it, if ``exclusive``) or not a number."""
+    """``value``, or a ValueError when it is below ``lowest`` (or equals it, if ``exclusive``) or is NaN."""
     if value > lowest or (value == lowest and not exclusive):
         return value
     bound = f"greater than {lowest:g}" if exclusive else f"at least {lowest:g}"

@@ -1,7 +1,9 @@
 """One joint loss: plain late-fusion training, the reference of most methods.
 
-Provenance: balancing papers' "joint" or "concat" row; nothing is left open. Official code keeps the untrained unimodal
-heads in the model; here they are removed, because DistributedDataParallel fails on parameters without a gradient.
+Provenance: balancing papers' "joint" or "concat" row; nothing is left open. Official code keeps the untrained
+    unimodal
+heads in the model; here they are removed, because DistributedDataParallel fails on parameters without a
+gradient.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ __all__ = ["Joint"]
 class Joint(Method):
     """Minimise the joint head's cross-entropy L_mm alone."""
 
-    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
+    def prepare(
+        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
+    ) -> None:
         """Remove the unimodal heads."""
         network.drop_heads()
 

@@ -25,8 +25,8 @@ def unimodal_losses(output: Output, batch: Batch) -> dict[str, Tensor]:
 
     .. math:: L_m = \frac{1}{B} \sum_{t:\ m \text{ present in } t} \mathrm{CE}(u_{m,t}, y_t)
 
-    The divisor is B and not the number present: then every (sample, modality) pair weighs the same, and the loss of a
-    batch is the mean of the losses of its equal parts, over micro-batches or ranks.
+    The divisor is B and not the number present: then every (sample, modality) pair weighs the same, and the
+    loss of a batch is the mean of the losses of its equal parts, over micro-batches or ranks.
     """
     return {
         name: present_mean(F.cross_entropy(logits, batch.target, reduction="none"), batch.present[name])

@@ -21,6 +21,9 @@ METHODS: dict[str, type[Method]] = {
     "unimodal": _class("unimodal.Unimodal"),
     "joint": _class("joint.Joint"),
     "uniform": _class("uniform.Uniform"),
+    "ogm_ge": _class("ogm_ge.OGMGE"),
+    "mmpareto": _class("mmpareto.MMPareto"),
+    "tmc": _class("tmc.TMC"),
 }
 
 

@@ -1,6 +1,7 @@
 r"""Uniform baseline: joint loss plus unimodal losses, equally weighted.
 
-Provenance: the BOGC paper's equation 1, :math:`L = L_{fusion} + \varphi \sum_m L_m` with φ = 1, and the "uniform" row of
+Provenance: the BOGC paper's equation 1, :math:`L = L_{fusion} + \varphi \sum_m L_m` with φ = 1, and the
+    "uniform" row of
 MMPareto. Left open: what a missing modality does to L_m; here it contributes nothing and the divisor stays B.
 """
 
@@ -25,14 +26,17 @@ class Uniform(Method):
     """Minimise L_mm + φ Σ_m L_m.
 
     Args:
-        unimodal_weight: φ; 1 because the papers weight all losses alike, and 0 is :class:`Joint` with idle heads.
+        unimodal_weight: φ; 1 because the papers weight all losses alike, and 0 is :class:`Joint` with idle
+            heads.
     """
 
     def __init__(self, unimodal_weight: float = 1.0) -> None:
         super().__init__()
         self.unimodal_weight = at_least("unimodal_weight", unimodal_weight, 0.0)
 
-    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
+    def prepare(
+        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
+    ) -> None:
         """Nothing to adapt: the network's own heads are what is trained."""
         needs_heads(network, "Uniform")
 

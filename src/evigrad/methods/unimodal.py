@@ -1,10 +1,12 @@
 """Unimodal training: each encoder alone with its own linear head.
 
-Provenance: the "audio-only" and "video-only" rows of every balancing paper; a single modality is ``modality="audio"``.
-Without a modality all of them are trained in one run, which is exactly M separate runs (no parameter is shared and no
-loss is either), and the prediction is the mean of their probabilities over the modalities present: the ensemble of
-separately trained models that outranks most balancing methods under a leak-free protocol (MCR, NeurIPS 2025). Left
-open by the papers: the schedule; video needs several times the epochs of audio to converge.
+Provenance: the "audio-only" and "video-only" rows of every balancing paper; a single modality is
+    ``modality="audio"``.
+Without a modality all of them are trained in one run, which is exactly M separate runs (no parameter is
+shared and no loss is either), and the prediction is the mean of their probabilities over the modalities
+present: the ensemble of separately trained models that outranks most balancing methods under a leak-free
+protocol (MCR, NeurIPS 2025). Left open by the papers: the schedule; video needs several times the epochs of
+audio to converge.
 """
 
 from __future__ import annotations
@@ -37,12 +39,16 @@ class Unimodal(Method):
         super().__init__()
         self.modality = modality
 
-    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
+    def prepare(
+        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
+    ) -> None:
         """Remove the fusion, and everything of the other modalities."""
         needs_heads(network, "Unimodal")
         if self.modality is not None:
             if self.modality not in network.encoders:
-                raise ValueError(f"unknown `modality` {self.modality!r}; {nearest(self.modality, network.modalities)}")
+                raise ValueError(
+                    f"unknown `modality` {self.modality!r}; {nearest(self.modality, network.modalities)}"
+                )
             network.keep([self.modality])
         network.drop_fusion()
 

@@ -23,7 +23,8 @@ def build_encoder(name: str, shape: tuple[int, ...], **options: Any) -> nn.Modul
     """The encoder called ``name`` for samples of ``shape``.
 
     ``"auto"`` goes by the number of axes: ``(features,)`` an MLP, ``(length, features)`` a transformer,
-    ``(channels, height, width)`` and ``(channels, frames, height, width)`` the small CNN. Text must be asked for.
+    ``(channels, height, width)`` and ``(channels, frames, height, width)`` the small CNN. Text must be asked
+    for.
     """
     shape = tuple(int(size) for size in shape)
     if name == "auto":
@@ -50,14 +51,17 @@ def build_network(
         classes: C.
         encoders: one name for all (``"auto"``, ``"mlp"``, ``"small_cnn"``, ``"resnet18"``, ``"sequence"``,
             ``"text"``), or name of modality -> name of encoder; a modality left out is ``"auto"``.
-        fusion: ``"concatenation"``, ``"sum"``, ``"film"``, ``"gated"``, ``"low_rank_tensor"`` or ``"attention"``.
+        fusion: ``"concatenation"``, ``"sum"``, ``"film"``, ``"gated"``, ``"low_rank_tensor"`` or
+            ``"attention"``.
         encoder_options: name of modality -> keywords of its encoder.
         fusion_options: keywords of the fusion.
         initialisation: draw all weights by :func:`initialise`; None keeps each layer's own start.
         seed: of the weights, which depend on nothing else; torch's global generator is left as it was.
 
     Example:
-        >>> network = build_network({"sound": (1, 28, 28), "words": (16,)}, classes=3, encoders={"words": "text"})
+        >>> network = build_network(
+        ...     {"sound": (1, 28, 28), "words": (16,)}, classes=3, encoders={"words": "text"}
+        ... )
         >>> type(network.encoders["sound"]).__name__, type(network.encoders["words"]).__name__
         ('SmallCNN', 'TextEncoder')
     """
@@ -69,7 +73,10 @@ def build_network(
         raise ValueError(f"unknown fusion {fusion!r}; {nearest(fusion, FUSIONS)}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        built = {name: build_encoder(chosen[name], shape, **options.get(name, {})) for name, shape in shapes.items()}
+        built = {
+            name: build_encoder(chosen[name], shape, **options.get(name, {}))
+            for name, shape in shapes.items()
+        }
         widths = {name: int(encoder.width) for name, encoder in built.items()}  # type: ignore[arg-type]
         network = MultimodalNetwork(built, FUSIONS[fusion](widths, classes, **(fusion_options or {})))
         if initialisation is not None:

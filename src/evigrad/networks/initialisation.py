@@ -18,9 +18,9 @@ def initialise(module: nn.Module, scheme: Scheme, generator: torch.Generator | N
     """Draw the weights of ``module`` anew; the papers that compare themselves start from different weights.
 
     Both draw convolutions from a Kaiming normal (fan-out, ReLU). Beyond that,
-    ``"mmpareto"`` (also Diagnosing & Re-learning) draws BatchNorm weights from N(1, 0.02²) and leaves linear layers as
-    they are; ``"ogm"`` (also PMR, ARL) sets BatchNorm weights to 1 and draws linear layers from a Xavier normal with
-    zero bias. Other layers are left alone.
+    ``"mmpareto"`` (also Diagnosing & Re-learning) draws BatchNorm weights from N(1, 0.02²) and leaves linear
+    layers as they are; ``"ogm"`` (also PMR, ARL) sets BatchNorm weights to 1 and draws linear layers from a
+    Xavier normal with zero bias. Other layers are left alone.
 
     Args:
         module: changed in place, with everything inside it.

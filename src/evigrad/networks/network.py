@@ -17,13 +17,15 @@ __all__ = ["MultimodalNetwork"]
 class MultimodalNetwork(nn.Module):
     r"""Late fusion of any number of named modalities.
 
-    Modality i is encoded to :math:`\psi^i \in \mathbb{R}^{B \times K_i}`; its own head gives unimodal logits, and the
-    fusion of all features gives the joint logits. A modality that is absent from a sample contributes nothing: not to
-    the features, not to a BatchNorm's statistics, not to a gradient, whatever its input row holds (NaN included).
+    Modality i is encoded to :math:`\psi^i \in \mathbb{R}^{B \times K_i}`; its own head gives unimodal logits,
+    and the fusion of all features gives the joint logits. A modality that is absent from a sample contributes
+    nothing: not to the features, not to a BatchNorm's statistics, not to a gradient, whatever its input row
+    holds (NaN included).
 
     Args:
         encoders: name -> module from ``[B, ...]`` to ``[B, width]`` with an integer attribute ``width``.
-        fusion: module from ``({name: [B, K_i]}, present)`` to logits ``[B, C]`` that ends in a linear layer ``linear``.
+        fusion: module from ``({name: [B, K_i]}, present)`` to logits ``[B, C]`` that ends in a linear layer
+            ``linear``.
         heads: name -> ``nn.Linear(K_i, C)``; None builds one for every encoder.
 
     Example:
@@ -36,7 +38,10 @@ class MultimodalNetwork(nn.Module):
     """
 
     def __init__(
-        self, encoders: Mapping[str, nn.Module], fusion: nn.Module, heads: Mapping[str, nn.Module] | None = None
+        self,
+        encoders: Mapping[str, nn.Module],
+        fusion: nn.Module,
+        heads: Mapping[str, nn.Module] | None = None,
     ) -> None:
         super().__init__()
         widths = _widths(encoders)
@@ -45,7 +50,9 @@ class MultimodalNetwork(nn.Module):
             heads = {name: nn.Linear(width, self.classes) for name, width in widths.items()}
         elif set(heads) - set(encoders):
             extra = sorted(set(heads) - set(encoders))
-            raise ValueError(f"`heads` has {extra}, which `encoders` ({list(encoders)}) does not; use the same names.")
+            raise ValueError(
+                f"`heads` has {extra}, which `encoders` ({list(encoders)}) does not; use the same names."
+            )
         self.encoders = nn.ModuleDict(encoders)
         self.heads = nn.ModuleDict(heads)
         self.fusion = fusion
@@ -87,7 +94,7 @@ class MultimodalNetwork(nn.Module):
         return Output(features, unimodal, self.fusion(features, present))
 
     def drop_heads(self) -> None:
-        """Remove the unimodal heads, for a method that trains none (an unused parameter breaks a DDP backward)."""
+        """Remove the unimodal heads, for a method that trains none: DDP fails on unused parameters."""
         self.heads = nn.ModuleDict()
 
     def drop_fusion(self) -> None:
@@ -95,7 +102,7 @@ class MultimodalNetwork(nn.Module):
         self.fusion = NoFusion(self.classes)
 
     def keep(self, names: Iterable[str]) -> None:
-        """Remove every encoder and head that is not in ``names``, and with any of them the fusion that reads them."""
+        """Remove encoders and heads that are not in ``names``, and the fusion if there are any."""
         names = list(names)
         if names == list(self.encoders):
             return
@@ -111,7 +118,7 @@ class MultimodalNetwork(nn.Module):
             return present
         batch, device = _batch(self.encoders, inputs)
         nowhere = torch.zeros(batch, dtype=torch.bool, device=device)
-        return {**{name: nowhere for name in absent}, **(present or {})}
+        return {**dict.fromkeys(absent, nowhere), **(present or {})}
 
 
 def _widths(encoders: Mapping[str, nn.Module]) -> dict[str, int]:
@@ -122,7 +129,7 @@ def _widths(encoders: Mapping[str, nn.Module]) -> dict[str, int]:
         if "." in name or name == "" or hasattr(nn.ModuleDict, name):
             raise ValueError(
                 f"{name!r} cannot be a modality's name: it must hold no dot and must not be a method of "
-                f"torch.nn.ModuleDict; rename it, for example to {(name.replace('.', '_') or 'input') + '_input'!r}."
+                f"torch.nn.ModuleDict; rename it, to {(name.replace('.', '_') or 'some') + '_input'!r} say."
             )
         width = getattr(encoder, "width", None)
         if not isinstance(width, int):
@@ -139,8 +146,8 @@ def _classes(fusion: nn.Module) -> int:
     classes = getattr(linear, "out_features", getattr(fusion, "classes", None))
     if not isinstance(classes, int):
         raise ValueError(
-            f"`fusion` ({type(fusion).__name__}) has no linear layer `linear` that says the number of classes; "
-            "end it in one: self.linear = nn.Linear(width, classes)."
+            f"`fusion` ({type(fusion).__name__}) has no linear layer `linear` that says the number of "
+            "classes; end it in one: self.linear = nn.Linear(width, classes)."
         )
     return classes
 
@@ -148,5 +155,7 @@ def _classes(fusion: nn.Module) -> int:
 def _batch(encoders: nn.ModuleDict, inputs: Mapping[str, Tensor]) -> tuple[int, torch.device]:
     known = [inputs[name] for name in encoders if name in inputs]
     if not known:
-        raise ValueError(f"`inputs` holds {list(inputs)}, none of the modalities {list(encoders)}; give at least one.")
+        raise ValueError(
+            f"`inputs` holds {list(inputs)}, none of the modalities {list(encoders)}; give at least one."
+        )
     return known[0].shape[0], known[0].device

@@ -14,9 +14,10 @@ class Output:
     """Everything a method may read from one forward pass (M modalities, B samples, C classes).
 
     Args:
-        features: name -> ``[B, K_i]``; the row of a sample whose modality is absent is zero and carries no gradient.
-        unimodal_logits: name -> ``[B, C]``; empty when the network has no unimodal heads. The row of an absent
-            sample says nothing about it (it is the head's bias): mask it with the batch's ``present``.
+        features: name -> ``[B, K_i]``; the row of a sample whose modality is absent is zero and carries no
+            gradient.
+        unimodal_logits: name -> ``[B, C]``; empty when the network has no unimodal heads. The row of an
+            absent sample says nothing about it (it is the head's bias): mask it with the batch's ``present``.
         joint_logits: ``[B, C]``; all zero when the network has no fusion.
     """
 

@@ -13,8 +13,9 @@ __all__ = ["encode_present", "mask_absent", "zero_touching"]
 def encode_present(encoder: nn.Module, inputs: Tensor, present: Tensor | None) -> Tensor:
     """Features ``[B, K]`` of the present rows of ``inputs``, zero in the other rows.
 
-    While training only the present rows are run, so that BatchNorm never sees an absent one. In evaluation all rows
-    are run with absent ones blanked: rows do not interact there, and static shapes keep the network exportable.
+    While training only the present rows are run, so that BatchNorm never sees an absent one. In evaluation
+    all rows are run with absent ones blanked: rows do not interact there, and static shapes keep the network
+    exportable.
     """
     if present is None:
         return _run(encoder, inputs)
@@ -32,9 +33,10 @@ def encode_present(encoder: nn.Module, inputs: Tensor, present: Tensor | None) -
 
 
 def zero_touching(encoder: nn.Module, batch: int, device: torch.device) -> Tensor:
-    """Zero features ``[B, width]`` whose backward reaches every parameter of ``encoder`` with a zero gradient.
+    """Zero features ``[B, width]`` whose backward gives every parameter of ``encoder`` a zero gradient.
 
-    A rank of a DDP group whose batch lacks a modality must still report its parameters, or the others wait for ever.
+    A rank of a DDP group whose batch lacks a modality must still report its parameters, or the others wait
+    for ever.
     """
     zero = torch.zeros(batch, int(encoder.width), device=device)  # type: ignore[arg-type]
     for parameter in encoder.parameters():
@@ -56,7 +58,9 @@ def mask_absent(features: Mapping[str, Tensor], present: Mapping[str, Tensor] | 
     if present is None:
         return dict(features)
     return {
-        name: torch.where(present[name][:, None], value, torch.zeros_like(value)) if name in present else value
+        name: torch.where(present[name][:, None], value, torch.zeros_like(value))
+        if name in present
+        else value
         for name, value in features.items()
     }
 

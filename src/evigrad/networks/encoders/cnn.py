@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from torch import Tensor, nn
 
 from evigrad.networks.encoders.frames import check_shape, fold_frames, mean_over_frames
@@ -27,10 +29,15 @@ class SmallCNN(nn.Module):
         sizes = [check_shape("SmallCNN", shape), max(width // 4, 1), max(width // 2, 1), width]
         self.width = width
         layers: list[nn.Module] = []
-        for inner, outer in zip(sizes, sizes[1:], strict=False):
+        for inner, outer in pairwise(sizes):
             # ceil_mode keeps inputs of any size from vanishing
             pool = nn.MaxPool2d(2, ceil_mode=True)
-            layers += [nn.Conv2d(inner, outer, 3, padding=1, bias=False), nn.BatchNorm2d(outer), nn.ReLU(), pool]
+            layers += [
+                nn.Conv2d(inner, outer, 3, padding=1, bias=False),
+                nn.BatchNorm2d(outer),
+                nn.ReLU(),
+                pool,
+            ]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, inputs: Tensor) -> Tensor:

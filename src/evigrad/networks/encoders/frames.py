@@ -8,11 +8,11 @@ __all__ = ["check_shape", "fold_frames", "mean_over_frames"]
 
 
 def check_shape(encoder: str, shape: tuple[int, ...]) -> int:
-    """The number of channels of one sample's ``shape``, which must be an image's or a clip's."""
+    """The number of channels of a sample's ``shape``, which must be an image's or a clip's."""
     if len(shape) not in (3, 4):
         raise ValueError(
-            f"`shape` {tuple(shape)} is neither (channels, height, width) nor (channels, frames, height, width), "
-            f"which {encoder} reads; add a channel axis, or take another encoder such as MLP."
+            f"`shape` {tuple(shape)} is neither (channels, height, width) nor (channels, frames, "
+            f"height, width), which {encoder} reads; add a channel axis, or take another encoder such as MLP."
         )
     return int(shape[0])
 
@@ -30,4 +30,5 @@ def fold_frames(inputs: Tensor) -> tuple[Tensor, int]:
 
 def mean_over_frames(maps: Tensor, frames: int) -> Tensor:
     """Feature maps ``[B T, K, h, w]`` averaged over time and space: ``[B, K]``."""
-    return maps.mean(dim=(2, 3)).unflatten(0, (-1, frames)).mean(dim=1)
+    pooled = maps.mean(dim=(2, 3))
+    return pooled.reshape(-1, frames, pooled.shape[1]).mean(dim=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from torch import Tensor, nn
 
@@ -31,7 +32,7 @@ class MLP(nn.Module):
         self.width = width
         sizes = [math.prod(shape), *hidden, width]
         layers: list[nn.Module] = [nn.Flatten()]
-        for index, (size, following) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        for index, (size, following) in enumerate(pairwise(sizes)):
             layers += [nn.Linear(size, following), nn.ReLU()]
             if dropout > 0 and index < len(hidden):
                 layers.append(nn.Dropout(dropout))

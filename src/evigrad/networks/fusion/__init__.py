@@ -1,4 +1,4 @@
-"""Fusions: ``({name: features}, present)`` to joint logits, each ending in a linear layer called ``linear``."""
+"""Fusions: ``({name: features}, present)`` to joint logits, ending in a linear layer called ``linear``."""
 
 from evigrad.networks.fusion.attention import Attention
 from evigrad.networks.fusion.base import Fusion, NoFusion
@@ -8,7 +8,17 @@ from evigrad.networks.fusion.gated import Gated
 from evigrad.networks.fusion.low_rank import LowRankTensor
 from evigrad.networks.fusion.summation import Sum
 
-__all__ = ["FUSIONS", "Attention", "Concatenation", "FiLM", "Fusion", "Gated", "LowRankTensor", "NoFusion", "Sum"]
+__all__ = [
+    "FUSIONS",
+    "Attention",
+    "Concatenation",
+    "FiLM",
+    "Fusion",
+    "Gated",
+    "LowRankTensor",
+    "NoFusion",
+    "Sum",
+]
 
 FUSIONS: dict[str, type[Fusion]] = {
     "concatenation": Concatenation,

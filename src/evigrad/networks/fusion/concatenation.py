@@ -43,7 +43,7 @@ class Concatenation(Fusion):
     def block_logits(
         self, features: Mapping[str, Tensor], present: Mapping[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
-        """Each modality's share ``z_m W_mᵀ + b/M`` of the logits, ``[B, C]``; the shares sum to the joint logits."""
+        """Each modality's share ``z_m W_mᵀ + b/M`` of the joint logits, which they add up to."""
         masked = mask_absent({name: features[name] for name in self.widths}, present)
         bias = self.linear.bias / len(masked)
         return {name: value @ self.block(name).T + bias for name, value in masked.items()}

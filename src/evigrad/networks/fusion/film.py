@@ -15,13 +15,14 @@ __all__ = ["FiLM"]
 class FiLM(Fusion):
     r"""Every modality is scaled and shifted by what the others say (Perez et al., AAAI 2018).
 
-    With :math:`p_m = P_m z_m` and the context :math:`c_m`, the mean of :math:`p_j` over the other modalities present,
+    With :math:`p_m = P_m z_m` and the context :math:`c_m`, the mean of :math:`p_j` over the other modalities
+    present,
 
     .. math:: f = W \sum_m \left[(1 + \gamma_m(c_m)) \odot p_m + \beta_m(c_m)\right] + b,
 
-    summed over the modalities present. The published layer has one conditioning and one conditioned input; taking
-    every modality in both roles is the form for any M in which no name is special. A modality without company is
-    passed on as it is: γ and β are linear without bias, so an empty context modulates nothing.
+    summed over the modalities present. The published layer has one conditioning and one conditioned input;
+    taking every modality in both roles is the form for any M in which no name is special. A modality without
+    company is passed on as it is: γ and β are linear without bias, so an empty context modulates nothing.
 
     Args:
         widths: name -> K_i.
@@ -32,17 +33,22 @@ class FiLM(Fusion):
     def __init__(self, widths: Mapping[str, int], classes: int, width: int = 128) -> None:
         super().__init__(widths, classes)
         self.projections = nn.ModuleDict({name: nn.Linear(size, width) for name, size in self.widths.items()})
-        self.modulations = nn.ModuleDict({name: nn.Linear(width, 2 * width, bias=False) for name in self.widths})
+        self.modulations = nn.ModuleDict(
+            {name: nn.Linear(width, 2 * width, bias=False) for name in self.widths}
+        )
         self.linear = nn.Linear(width, classes)
 
     def combine(self, features: dict[str, Tensor], present: Mapping[str, Tensor] | None) -> Tensor:
         """The sum of the modulated projections."""
         here = presence(features, present)[..., None]
-        projected = torch.stack([self.projections[name](value) for name, value in features.items()], dim=1) * here
+        projected = (
+            torch.stack([self.projections[name](value) for name, value in features.items()], dim=1) * here
+        )
         others = (here.sum(dim=1, keepdim=True) - here.long()).clamp(min=1)
         context = (projected.sum(dim=1, keepdim=True) - projected) / others
         modulated = [
-            self._modulate(name, projected[:, index], context[:, index]) for index, name in enumerate(features)
+            self._modulate(name, projected[:, index], context[:, index])
+            for index, name in enumerate(features)
         ]
         return (torch.stack(modulated, dim=1) * here).sum(dim=1)
 

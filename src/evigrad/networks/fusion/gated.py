@@ -13,7 +13,7 @@ __all__ = ["Gated"]
 
 
 class Gated(Fusion):
-    r"""A gate shares each hidden dimension out among the modalities (gated multimodal unit, Arevalo et al., 2017).
+    r"""A gate shares each hidden dimension out among the modalities (Arevalo et al., 2017).
 
     .. math:: f = W \sum_m a_m \odot \tanh(P_m z_m) + b, \qquad
               a = \operatorname{softmax}_m (G_m [z_1, \dots, z_M]) \text{ over the modalities present.}
@@ -36,7 +36,9 @@ class Gated(Fusion):
     def combine(self, features: dict[str, Tensor], present: Mapping[str, Tensor] | None) -> Tensor:
         """The gated sum of the hidden representations."""
         everything = torch.cat(list(features.values()), dim=1)
-        hidden = torch.stack([self.projections[name](value).tanh() for name, value in features.items()], dim=1)
+        hidden = torch.stack(
+            [self.projections[name](value).tanh() for name, value in features.items()], dim=1
+        )
         scores = torch.stack([self.gates[name](everything) for name in features], dim=1)
         here = presence(features, present)[..., None]
         # the lowest number and not -inf: a sample with nothing present must give 0 and not 0/0

@@ -38,9 +38,10 @@ class Sum(Fusion):
     def block_logits(
         self, features: Mapping[str, Tensor], present: Mapping[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
-        """Each modality's share ``W P_m z_m + b/M`` of the logits, ``[B, C]``; the shares sum to the joint logits."""
+        """Each modality's share ``W P_m z_m + b/M`` of the joint logits, which they add up to."""
         masked = mask_absent({name: features[name] for name in self.widths}, present)
         bias = self.linear.bias / len(masked)
         return {
-            name: self.projections[name](value) @ self.linear.weight.T + bias for name, value in masked.items()
+            name: self.projections[name](value) @ self.linear.weight.T + bias
+            for name, value in masked.items()
         }

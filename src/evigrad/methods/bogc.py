@@ -1,0 +1,130 @@
+r"""BOGC-MML: gradients calibrated by their own uncertainty.
+
+The work is done by :class:`evigrad.calibration.CalibratedLoss`.
+
+The loss is the uniform baseline's, L_mm + φ Σ L_m, and heads get its ordinary gradients. The features of each
+modality get, per sample and dimension, their unimodal and joint gradient weighted by the evidence for each.
+
+Provenance: "Rethinking Multi-Modal Learning from Gradient Uncertainty". The paper prints a covariance where
+    its inverse
+is meant, a sum over dimensions where none can be, no rescaling, and leaves open which data the curvature
+sees; every reading is an option here, named and explained at :class:`~evigrad.calibration.CalibratedLoss`.
+There is no official code to compare with. The data set size N of the running posterior is the training set's.
+γ is a learning-rate factor of the encoders and cancels under Adam; the weighting itself does not, so no
+optimizer is warned of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from evigrad.calibration import CalibratedLoss, CalibratedOutput, Diagnostics
+from torch import Tensor, nn
+
+from evigrad.methods.base import StepResult, Surgery
+from evigrad.methods.uniform import Uniform
+from evigrad.networks import Concatenation, MultimodalNetwork, Output
+
+if TYPE_CHECKING:
+    from evigrad.data import Batch
+
+__all__ = ["BOGC"]
+
+
+class BOGC(Uniform):
+    """Uniform training whose encoders receive evidence-weighted gradients.
+
+    The options and their defaults are those of :class:`~evigrad.calibration.CalibratedLoss`.
+
+    Args:
+        unimodal_weight: φ.
+        evidence_power: s in e = λ^s; 0 weighs everything alike.
+        scale: γ, by which the rescaled gradient is multiplied.
+        posterior: ``"kronecker"``, ``"diagonal"``, ``"full"`` or ``"lowrank"``.
+        curvature: ``"running"`` or ``"batch"``.
+        centre: ``"weights"`` or ``"newton"``.
+        moments: ``"linearized"`` or ``"monte_carlo"``.
+        joint_source: the joint gradient's distribution, from the joint ``"head"`` or the ``"average"`` of the
+            unimodal ones.
+        reference: ``"none"`` or ``"power"``.
+        weights: ``"printed"`` or ``"source"``.
+        rescale: ``"batch"``, ``"sample"`` or ``"none"``.
+        prior_precision: τ of the Gaussian prior over every head's weights.
+    """
+
+    def __init__(
+        self,
+        unimodal_weight: float = 1.0,
+        evidence_power: float = 0.5,
+        scale: float = 1.5,
+        posterior: str = "kronecker",
+        curvature: str = "running",
+        centre: str = "weights",
+        moments: str = "linearized",
+        joint_source: str = "head",
+        reference: str = "none",
+        weights: str = "printed",
+        rescale: str = "batch",
+        prior_precision: float = 1.0,
+    ) -> None:
+        super().__init__(unimodal_weight)
+        self._options: dict[str, Any] = {
+            "unimodal_weight": unimodal_weight,
+            "evidence_power": evidence_power,
+            "scale": scale,
+            "posterior": posterior,
+            "curvature": curvature,
+            "centre": centre,
+            "moments": moments,
+            "fusion": joint_source,
+            "reference": reference,
+            "weights": weights,
+            "rescale": rescale,
+            "prior_precision": prior_precision,
+        }
+        # an unknown reading is an error now, and not after the data have been read
+        CalibratedLoss(heads={"x": nn.Linear(1, 2)}, joint_head=nn.Linear(1, 2), **self._options)
+        self._criterion: list[CalibratedLoss] = []
+        self._diagnostics = Diagnostics()
+
+    def prepare(
+        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
+    ) -> None:
+        """Build the criterion around the network's heads and fusion."""
+        super().prepare(network, dataset_size, steps_per_epoch, epochs)
+        fusion = network.fusion
+        joint = {"joint_head": fusion.linear} if isinstance(fusion, Concatenation) else {"joint": fusion}
+        names = getattr(fusion, "widths", network.modalities)
+        criterion = CalibratedLoss(
+            heads={name: network.heads[name] for name in names},
+            dataset_size=dataset_size,
+            **joint,
+            **self._options,
+        )
+        # in a list, so that the network's heads are not registered, and saved, a second time as the method's
+        self._criterion = [criterion]
+        self.calibration = criterion.calibration
+
+    def loss(self, output: Output, batch: Batch) -> Tensor:
+        """L_mm + φ Σ_m L_m; while training, its backward sends calibrated gradients into the features."""
+        if not (self.training and torch.is_grad_enabled()):
+            return super().loss(output, batch)
+        if not self._criterion:
+            raise RuntimeError("BOGC has no criterion yet; call prepare(network, ...) before training.")
+        result: CalibratedOutput = self._criterion[0](output.features, batch.target, batch.present)
+        self._diagnostics = result.diagnostics
+        return result.loss
+
+    def step(
+        self, network: nn.Module, batch: Batch, backward: Callable[[Tensor], None], surgery: Surgery
+    ) -> StepResult:
+        """An ordinary step; draws, where the readings need any, come from the loop's generator."""
+        if self._criterion:
+            self._criterion[0].generator = surgery.generator
+        return super().step(network, batch, backward, surgery)
+
+    def diagnostics(self) -> dict[str, float]:
+        """The criterion's diagnostics of the last micro-batch, ``<modality>/conflict`` and so on."""
+        return self._diagnostics.summary()
