@@ -1,0 +1,100 @@
+"""Batches from a data set: by plan for training, all of them in order for evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+from evigrad.training.order import derived_seed
+
+if TYPE_CHECKING:
+    from evigrad.data import Batch
+
+
+class DatasetLike(Protocol):
+    """What training needs of a data set (``evigrad.data`` offers many)."""
+
+    @property
+    def modalities(self) -> dict[str, tuple[int, ...]]:
+        """Name -> shape of one sample's input."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes."""
+
+    @property
+    def protocol(self) -> str:
+        """One line that states split, selection and pairing."""
+
+    def __len__(self) -> int:
+        """N, the number of samples."""
+
+    def __getitem__(self, index: int) -> Any:
+        """One sample."""
+
+
+def load(
+    dataset: DatasetLike,
+    batches: Iterable[list[int]],
+    device: torch.device,
+    workers: int = 0,
+    seed: tuple[int, ...] = (0,),
+) -> Iterator[Batch]:
+    """The given ``batches`` of positions, collated and moved to ``device``.
+
+    With ``workers`` every sample is drawn under a seed made of ``seed`` and its position, so that augmentation
+    doesn't depend on how many workers there are or where a resumed epoch started. Without, samples share the
+    training process's generators, which a checkpoint holds.
+    """
+    source: Any = _SeededInWorkers(dataset, seed) if workers else dataset
+    loader: DataLoader[Any] = DataLoader(
+        source,
+        batch_sampler=_Fixed(batches),
+        collate_fn=_collate(),
+        num_workers=workers,
+        pin_memory=device.type == "cuda",
+        generator=torch.Generator().manual_seed(derived_seed(*seed)),
+    )
+    for batch in loader:
+        yield batch.to(device)
+
+
+def in_order(size: int, batch_size: int, rank: int = 0, world_size: int = 1) -> list[list[int]]:
+    """Positions ``rank, rank + world_size, ...`` in batches; every sample of the set in exactly one, none dropped."""
+    mine = list(range(rank, size, world_size))
+    return [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]
+
+
+def _collate() -> Callable[[Any], Batch]:
+    from evigrad.data import collate
+
+    return collate
+
+
+class _Fixed:
+    """A batch sampler that is just a sequence of batches."""
+
+    def __init__(self, batches: Iterable[list[int]]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.batches)
+
+
+class _SeededInWorkers(Dataset[Any]):
+    """A data set whose samples depend on the seed and their position, not on the worker that draws them."""
+
+    def __init__(self, dataset: DatasetLike, seed: tuple[int, ...]) -> None:
+        self.dataset = dataset
+        self.seed = seed
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        if get_worker_info() is not None:
+            torch.manual_seed(derived_seed(*self.seed, index))
+        return self.dataset[index]

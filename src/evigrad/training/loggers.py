@@ -1,0 +1,90 @@
+"""Optional places to send metrics to, beside the CSV files that are always written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+INSTALL = "Run: pip install 'evigrad[tracking]'"
+
+
+class MetricLogger(Protocol):
+    """Receives numbers while a run goes on."""
+
+    def log(self, numbers: Mapping[str, float], step: int) -> None:
+        """Record ``numbers`` at optimizer step ``step``."""
+
+    def close(self) -> None:
+        """Send what is left."""
+
+
+class TensorBoard:
+    """Event files in ``FOLDER/tensorboard``."""
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ImportError(f"the logger 'tensorboard' needs the package tensorboard. {INSTALL}") from error
+        self._writer: Any = SummaryWriter(str(folder / "tensorboard"))  # type: ignore[no-untyped-call]
+
+    def log(self, numbers: Mapping[str, float], step: int) -> None:
+        """See :class:`MetricLogger`."""
+        for name, value in numbers.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """See :class:`MetricLogger`."""
+        self._writer.close()
+
+
+class WeightsAndBiases:
+    """A Weights & Biases run in the project ``evigrad``, whose id is the run folder's name: resuming continues it."""
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        try:
+            import wandb
+        except ImportError as error:
+            raise ImportError(f"the logger 'wandb' needs the package wandb. {INSTALL}") from error
+        self._run: Any = wandb.init(
+            project="evigrad", id=folder.absolute().name, dir=str(folder), config=dict(config), resume="allow"
+        )
+
+    def log(self, numbers: Mapping[str, float], step: int) -> None:
+        """See :class:`MetricLogger`."""
+        self._run.log(dict(numbers), step=step)
+
+    def close(self) -> None:
+        """See :class:`MetricLogger`."""
+        self._run.finish()
+
+
+class MLflow:
+    """A run in MLflow's experiment ``evigrad``, wherever ``MLFLOW_TRACKING_URI`` points."""
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        try:
+            import mlflow
+        except ImportError as error:
+            raise ImportError(f"the logger 'mlflow' needs the package mlflow. {INSTALL}") from error
+        self._mlflow: Any = mlflow
+        mlflow.set_experiment("evigrad")
+        mlflow.start_run(run_name=folder.absolute().name)
+        mlflow.log_dict(dict(config), "config.json")
+
+    def log(self, numbers: Mapping[str, float], step: int) -> None:
+        """See :class:`MetricLogger`."""
+        self._mlflow.log_metrics(dict(numbers), step=step)
+
+    def close(self) -> None:
+        """See :class:`MetricLogger`."""
+        self._mlflow.end_run()
+
+
+_BY_NAME = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases, "mlflow": MLflow}
+
+
+def build_loggers(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> list[MetricLogger]:
+    """The loggers called ``names``; a package that is missing is an error that names the extra to install."""
+    return [_BY_NAME[name](folder, config) for name in names]

@@ -1,0 +1,56 @@
+"""Weights and optimizer state as whole tensors, also where a strategy (FSDP) keeps them in shards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from evigrad.training import state
+from evigrad.training.wrapped import WrappedNetwork
+
+
+def network_state(network: WrappedNetwork) -> dict[str, Tensor]:
+    """Whole parameters and buffers under ``network``. Collective."""
+    if not network.sharded:
+        return state.module_state(network.module, "network")
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict
+
+    return state.prefixed(get_model_state_dict(network.inner, options=_whole()), "network")
+
+
+def load_network(network: WrappedNetwork, tensors: dict[str, Tensor]) -> None:
+    """Put back what :func:`network_state` took."""
+    if not network.sharded:
+        state.load_module(network.module, tensors, "network")
+        return
+    from torch.distributed.checkpoint.state_dict import set_model_state_dict
+
+    set_model_state_dict(network.inner, state.under(tensors, "network"), options=_whole())
+
+
+def optimizer_state(network: WrappedNetwork) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The optimizer's tensors and numbers. Collective."""
+    if not network.sharded:
+        return state.optimizer_state(network.plain_optimizer)
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+    return state.flat(get_optimizer_state_dict(network.inner, network.plain_optimizer, options=_whole())["state"])
+
+
+def load_optimizer(network: WrappedNetwork, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    """Put back what :func:`optimizer_state` took."""
+    if not network.sharded:
+        state.load_optimizer(network.plain_optimizer, tensors, values)
+        return
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+
+    whole = get_optimizer_state_dict(network.inner, network.plain_optimizer, options=_whole())
+    whole["state"] = state.nested(tensors, values)
+    set_optimizer_state_dict(network.inner, network.plain_optimizer, whole, options=_whole())
+
+
+def _whole() -> Any:
+    from torch.distributed.checkpoint.state_dict import StateDictOptions
+
+    return StateDictOptions(full_state_dict=True, cpu_offload=True)

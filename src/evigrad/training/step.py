@@ -1,0 +1,85 @@
+"""One optimizer step: its micro-batches, the method's surgery, clipping, the update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from evigrad.training import ranks
+from evigrad.training.optim import learning_rate_factor, set_learning_rate
+from evigrad.training.run import Run
+from evigrad.training.totals import Totals
+
+if TYPE_CHECKING:
+    from evigrad.data import Batch
+    from evigrad.methods import StepResult
+
+
+class DivergedError(ArithmeticError):
+    """The training loss became NaN or infinite."""
+
+
+def optimizer_step(run: Run, batches: Iterator[Batch], sizes: list[int]) -> tuple[Tensor, float, int]:
+    """Take one step over ``len(sizes)`` micro-batches of ``batches``.
+
+    Returns:
+        This rank's share of the step's mean loss (the shares of all ranks average to it), the learning rate, and
+        the number of samples this rank has seen.
+    """
+    rate = _set_rate(run)
+    run.optimizer.zero_grad()
+    loss: Tensor = torch.zeros((), device=run.fabric.device)
+    for number, size in enumerate(sizes):
+        run.surgery.weight = run.plan.weight(run.position.step_in_epoch, run.fabric.global_rank, size)
+        run.surgery.is_last_micro_batch = number == len(sizes) - 1
+        batch = next(batches)
+        result = _micro_step(run, batch)
+        loss = loss + result.loss.detach() * run.surgery.weight
+        _count(run, batch, result)
+    if run.surgery.unscale_gradients(run.network.plain_optimizer):
+        _reduce_method_gradients(run)
+        run.method.after_backward(run.network, run.surgery)
+        if run.training.clip_norm is not None:
+            run.network.clip(run.training.clip_norm)
+    run.optimizer.step()
+    if run.average is not None:
+        run.average.update(run.network.module)
+    return loss, rate, sum(sizes)
+
+
+def _set_rate(run: Run) -> float:
+    training = run.training
+    factor = learning_rate_factor(training.schedule, run.position.step, len(run.plan), training.epochs)
+    rate = training.optimizer.learning_rate * factor
+    set_learning_rate(run.network.plain_optimizer, rate)
+    return rate
+
+
+def _micro_step(run: Run, batch: Batch) -> StepResult:
+    if run.surgery.is_last_micro_batch:
+        return run.method.step(run.network, batch, run.surgery.backward, run.surgery)
+    with run.surgery.no_sync():
+        return run.method.step(run.network, batch, run.surgery.backward, run.surgery)
+
+
+@torch.no_grad()
+def _count(run: Run, batch: Batch, result: StepResult) -> None:
+    if run.surgery.weight == 0:
+        return
+    own = run.method.unimodal_probabilities(result.output)
+    if run.totals is None:
+        run.totals = Totals(tuple(own), run.fabric.device)
+    probabilities = run.method.predict(result.output, batch.present)
+    run.totals.add(result.loss, probabilities, own, batch.target, batch.present)
+
+
+def _reduce_method_gradients(run: Run) -> None:
+    """Parameters of the method itself are outside the strategy's wrapper; their gradients are averaged here."""
+    if not ranks.together():
+        return
+    for parameter in run.method.parameters():
+        if parameter.grad is not None:
+            parameter.grad.copy_(ranks.all_reduce(parameter.grad))

@@ -1,0 +1,47 @@
+"""Sums over the training batches of an epoch, kept on the device so that no step waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from evigrad.training import ranks
+
+
+class Totals:
+    """Loss and accuracies of the training batches so far, as the weights change under way.
+
+    ``accuracy`` is that of the method's own prediction, ``own_head/NAME`` that of each modality's own head over the
+    samples that have the modality.
+    """
+
+    def __init__(self, names: tuple[str, ...], device: torch.device) -> None:
+        self.names = names
+        # Rows: what was summed, and over how many samples. 64 bits: sums of many small numbers.
+        self.sums = torch.zeros(2, 2 + len(names), dtype=torch.float64, device=device)
+
+    def add(
+        self,
+        loss: Tensor,
+        probabilities: Tensor,
+        own: Mapping[str, Tensor],
+        target: Tensor,
+        present: Mapping[str, Tensor],
+    ) -> None:
+        """Count one micro-batch of B samples with mean loss ``loss``."""
+        everyone = torch.ones_like(target, dtype=torch.bool)
+        scores = torch.stack([probabilities, *(own[name] for name in self.names)])
+        counted = torch.stack([everyone, *(present[name] for name in self.names)])
+        hits = (scores.argmax(dim=2) == target) & counted
+        self.sums[0, 0] += loss * len(target)
+        self.sums[1, 0] += len(target)
+        self.sums[:, 1:] += torch.stack([hits.sum(dim=1), counted.sum(dim=1)])
+
+    def means(self, over_ranks: bool = True) -> dict[str, float]:
+        """Name -> mean. A modality that was never present is left out, not counted as wrong."""
+        sums = ranks.all_reduce(self.sums, "sum") if over_ranks else self.sums
+        values, counts = sums.tolist()
+        names = ("loss", "accuracy", *(f"own_head/{name}" for name in self.names))
+        return {name: value / count for name, value, count in zip(names, values, counts, strict=True) if count}
