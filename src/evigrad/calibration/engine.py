@@ -1,0 +1,176 @@
+"""From what the heads saw in a step to one calibrated gradient per modality."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from evigrad.calibration.diagnostics import Trace
+from evigrad.calibration.evidence import floor, opinion, rescale, update
+from evigrad.calibration.head import HeadPosterior
+from evigrad.calibration.inputs import Inputs
+from evigrad.calibration.joint import Concatenation, Fusion, JointPass
+from evigrad.calibration.likelihood import likelihood
+from evigrad.calibration.moments import Moments
+from evigrad.calibration.readings import Readings
+from evigrad.calibration.sources import Source, see, source
+from evigrad.calibration.synchronize import summed
+
+
+class Calibration(nn.Module):
+    """Posteriors of all heads, and the update that they lead to; holds no trainable parameter."""
+
+    def __init__(self, outputs: Mapping[str, nn.Linear], joint: nn.Linear, readings: Readings) -> None:
+        super().__init__()
+        self.readings = readings
+        self.loss = likelihood(readings.loss)
+        self.unimodal = nn.ModuleDict({name: self._posterior(layer) for name, layer in outputs.items()})
+        self.joint = self._posterior(joint)
+
+    def _posterior(self, layer: nn.Linear) -> HeadPosterior:
+        r = self.readings
+        return HeadPosterior(
+            layer.out_features,
+            layer.in_features + (layer.bias is not None),
+            self.loss,
+            structure=r.posterior,
+            running=r.running,
+            prior_precision=r.prior_precision,
+            dataset_size=r.dataset_size,
+            decay=r.decay,
+            refresh=r.refresh,
+            rank=r.rank,
+        )
+
+    def observe(
+        self,
+        inputs: Inputs,
+        heads: Mapping[str, nn.Linear],
+        joint: Concatenation | Fusion,
+        seen: JointPass,
+        learn: bool,
+    ) -> tuple[dict[str, Source], Source]:
+        """Show the batch to every posterior (``learn``: the running averages take it in) and return the sources."""
+        unimodal = {}
+        for name, layer in heads.items():
+            posterior = self.unimodal[name]
+            assert isinstance(posterior, HeadPosterior)
+            unimodal[name] = self._source(
+                posterior, layer, inputs.features[name], inputs.present[name], inputs.target, learn
+            )
+        anything = torch.stack(list(inputs.present.values())).any(0)
+        return unimodal, self._source(self.joint, joint.output, seen.hidden, anything, inputs.target, learn)
+
+    def _source(
+        self,
+        posterior: HeadPosterior,
+        layer: nn.Linear,
+        features: Tensor,
+        present: Tensor,
+        target: Tensor,
+        learn: bool,
+    ) -> Source:
+        point, seen = see(layer, features, present, target, self.loss)
+        if learn:
+            posterior.see(seen, self.readings.shared)
+        return source(point, seen, posterior, self.loss, self.readings)
+
+    def traces(
+        self,
+        names: list[str],
+        inputs: Inputs,
+        unimodal: Mapping[str, Source],
+        joint_source: Source,
+        joint: Concatenation | Fusion,
+        seen: JointPass,
+        generator: torch.Generator | None,
+    ) -> dict[str, Trace]:
+        """The calibrated gradient of the per-sample loss at the features of each of ``names``."""
+        readings = self.readings
+        plain = joint.pull(seen, joint_source.gradient)
+        own, shared = self._moments(names, inputs, unimodal, joint_source, joint, seen, generator)
+        uniform = {}
+        for name in names:
+            absent = ~inputs.present[name][:, None]
+            both = (readings.unimodal_weight * unimodal[name].gradient, plain[name].to(own[name].mean.dtype))
+            first, second = (part.masked_fill(absent, 0) for part in both)
+            uniform[name] = (first, second)
+        squares = self._batch_sums({name: (first + second) for name, (first, second) in uniform.items()}, inputs)
+        traces = {}
+        for name in names:
+            power = None if readings.reference == "none" else squares[name] / squares[f"{name} entries"].clamp_min(1)
+            traces[name] = self._trace(own[name], shared[name], uniform[name], power, inputs.present[name])
+        return self._rescaled(traces, squares, inputs)
+
+    def _moments(
+        self,
+        names: list[str],
+        inputs: Inputs,
+        unimodal: Mapping[str, Source],
+        joint_source: Source,
+        joint: Concatenation | Fusion,
+        seen: JointPass,
+        generator: torch.Generator | None,
+    ) -> tuple[dict[str, Moments], dict[str, Moments]]:
+        r = self.readings
+        wanted = list(unimodal) if r.fusion == "average" else names
+        own = {name: unimodal[name].moments(self.loss, r, generator) for name in wanted}
+        if r.fusion == "average":
+            return own, dict.fromkeys(names, average(own, inputs.present))
+        point, posterior = joint_source.point, joint_source.posterior
+        return own, joint.moments(seen, posterior, point, self.loss, r.moments, r.draws, r.probes, generator)
+
+    def _trace(
+        self,
+        own: Moments,
+        shared: Moments,
+        uniform: tuple[Tensor, Tensor],
+        power: Tensor | None,
+        present: Tensor,
+    ) -> Trace:
+        r = self.readings
+        own, shared = floor(own, r.variance_floor), floor(shared, r.variance_floor)
+        if power is not None:
+            power = power.to(own.mean.dtype)
+        first = opinion(own.variance, r.evidence_power, power).where(present)
+        second = opinion(shared.variance, r.evidence_power, power)
+        combined = update(r.unimodal_weight * own.mean, shared.mean, first, second, r.weights)
+        return Trace(*uniform, combined, combined.gradient.masked_fill(~present[:, None], 0), present)
+
+    def _batch_sums(self, gradients: Mapping[str, Tensor], inputs: Inputs) -> dict[str, Tensor]:
+        """Squared norm over the (global) batch and number of entries of each gradient, in float64."""
+        sums = {}
+        for name, value in gradients.items():
+            sums[name] = value.double().square().sum()
+            sums[f"{name} entries"] = inputs.present[name].sum().double() * value.shape[-1]
+        return summed(sums) if self.readings.shared else sums
+
+    def _rescaled(self, traces: dict[str, Trace], squares: dict[str, Tensor], inputs: Inputs) -> dict[str, Trace]:
+        r = self.readings
+        if r.rescale == "none":
+            return {name: replace(t, calibrated=r.scale * t.calibrated) for name, t in traces.items()}
+        if r.rescale == "sample":
+            result = {}
+            for name, t in traces.items():
+                total = (t.unimodal_gradient + t.joint_gradient).double().square().sum(-1, keepdim=True)
+                own = t.calibrated.double().square().sum(-1, keepdim=True)
+                result[name] = replace(t, calibrated=rescale(t.calibrated, own, total, r.scale))
+            return result
+        own_squares = self._batch_sums({name: t.calibrated for name, t in traces.items()}, inputs)
+        return {
+            name: replace(t, calibrated=rescale(t.calibrated, own_squares[name], squares[name], r.scale))
+            for name, t in traces.items()
+        }
+
+
+def average(own: Mapping[str, Moments], present: Mapping[str, Tensor]) -> Moments:
+    """The joint gradient as the printed average over the modalities that a sample has.
+
+    Mean (1/M) Σμ^i and variance (1/M) Σσ²_i as printed; independent gradients would give (1/M²) Σσ²_i.
+    """
+    masks = torch.stack([present[name] for name in own])[:, :, None]
+    count = masks.sum(0).clamp_min(1)
+    means = torch.stack([moments.mean for moments in own.values()]).masked_fill(~masks, 0)
+    variances = torch.stack([moments.variance for moments in own.values()]).masked_fill(~masks, 0)
+    return Moments(means.sum(0) / count, variances.sum(0) / count)

@@ -1,0 +1,202 @@
+"""The joint source: from every modality's features to the joint logits, and back to a gradient for each modality."""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from evigrad.calibration.errors import nearest
+from evigrad.calibration.likelihood import Likelihood
+from evigrad.calibration.moments import Moments, Point, drawn_deviations, linear_deviations, moments_at
+from evigrad.calibration.structures import Gaussian
+
+Features = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class JointPass:
+    """One pass through the joint module: its logits and what its output layer saw."""
+
+    logits: Tensor
+    hidden: Tensor  # input of the output layer, [B, K]
+    features: Features
+
+
+class Concatenation(nn.Module):
+    """The features one after the other, then ``output``, a linear head: the Jacobian is a block of its weight."""
+
+    def __init__(self, output: nn.Linear, widths: Mapping[str, int]) -> None:
+        super().__init__()
+        if output.in_features != sum(widths.values()):
+            each = " + ".join(f"{width} ({name})" for name, width in widths.items())
+            raise ValueError(
+                f"`joint_head` takes {output.in_features} features, but the concatenated modalities have "
+                f"{sum(widths.values())} = {each}. Build it as nn.Linear({sum(widths.values())}, ...)."
+            )
+        self.output = output
+        self.widths = dict(widths)
+
+    def forward(self, features: Features, present: Features, track: bool) -> JointPass:
+        hidden = torch.cat([features[name] for name in self.widths], dim=-1)
+        return JointPass(self.output(hidden), hidden, features)
+
+    def pull(self, seen: JointPass, gradient: Tensor) -> Features:
+        """A gradient at the output layer's input, taken back to every modality."""
+        parts = torch.split(gradient, list(self.widths.values()), dim=-1)
+        return dict(zip(self.widths, parts, strict=True))
+
+    def moments(
+        self,
+        seen: JointPass,
+        posterior: Gaussian,
+        point: Point,
+        loss: Likelihood,
+        method: str,
+        draws: int,
+        probes: int,
+        generator: torch.Generator | None,
+    ) -> dict[str, Moments]:
+        """Moments of the joint gradient at every modality."""
+        whole = moments_at(posterior, point, loss, method, draws, generator)
+        mean, variance = self.pull(seen, whole.mean), self.pull(seen, whole.variance)
+        return {name: Moments(mean[name], variance[name]) for name in self.widths}
+
+
+class Fusion(nn.Module):
+    """Any module from named features to logits that ends in a linear layer, its Jacobian taken by autograd.
+
+    The variance at a modality is diag(Jᵀ Cov(g) J), g the gradient at the output layer's input. It is estimated without
+    bias by pulling random deviations back through the module: with n of them made of signs the relative standard error
+    of each variance is at most sqrt(2/n).
+    """
+
+    def __init__(self, module: nn.Module, widths: Mapping[str, int], classes: int, output: str | None) -> None:
+        super().__init__()
+        self.module = module
+        self.widths = dict(widths)
+        self.takes_present = "present" in inspect.signature(module.forward).parameters
+        self.output_name = _output_layer(self, classes, output)
+
+    @property
+    def output(self) -> nn.Linear:
+        """The linear layer that gives the logits."""
+        layer = self.module.get_submodule(self.output_name)
+        assert isinstance(layer, nn.Linear)
+        return layer
+
+    def call(self, features: Features, present: Features) -> Tensor:
+        """The joint logits."""
+        logits: Tensor = self.module(features, present=present) if self.takes_present else self.module(features)
+        return logits
+
+    def forward(self, features: Features, present: Features, track: bool) -> JointPass:
+        if track:
+            features = {name: value.requires_grad_() for name, value in features.items()}
+        seen: list[Tensor] = []
+        handle = self.output.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+        try:
+            logits = self.call(features, present)
+        finally:
+            handle.remove()
+        if len(seen) != 1 or seen[0].dim() != 2:
+            shapes = [tuple(value.shape) for value in seen]
+            raise RuntimeError(
+                f"The joint module's output layer '{self.output_name}' must see one [B, K] input a step, it saw {shapes}."
+            )
+        return JointPass(logits, seen[0], features)
+
+    def pull(self, seen: JointPass, gradient: Tensor) -> Features:
+        """A gradient at the output layer's input, taken back to every modality through the module."""
+        leaves = list(seen.features.values())
+        pulled: tuple[Tensor | None, ...] = torch.autograd.grad(
+            seen.hidden, leaves, gradient.to(seen.hidden.dtype), retain_graph=True, allow_unused=True
+        )
+        return {
+            name: torch.zeros_like(leaf) if one is None else one
+            for name, leaf, one in zip(seen.features, leaves, pulled, strict=True)
+        }
+
+    def moments(
+        self,
+        seen: JointPass,
+        posterior: Gaussian,
+        point: Point,
+        loss: Likelihood,
+        method: str,
+        draws: int,
+        probes: int,
+        generator: torch.Generator | None,
+    ) -> dict[str, Moments]:
+        """Moments of the joint gradient at every modality; `exact` falls back on draws for the variance."""
+        hidden = moments_at(posterior, point, loss, method, draws, generator)
+        mean = self.pull(seen, hidden.mean)
+        linear = method == "linearized"
+        count = probes if linear else draws
+        deviations = linear_deviations if linear else drawn_deviations
+        total = {name: torch.zeros_like(value) for name, value in mean.items()}
+        squares = {name: torch.zeros_like(value) for name, value in mean.items()}
+        for group in deviations(posterior, point, loss, count, generator):
+            for deviation in group:
+                for name, pulled in self.pull(seen, deviation).items():
+                    total[name] += pulled
+                    squares[name] += pulled.square()
+        # A sign deviation has mean zero by construction, a drawn one does not.
+        shift = {name: value * (0.0 if linear else 1 / count) for name, value in total.items()}
+        return {name: Moments(mean[name], (squares[name] / count - shift[name].square()).clamp_min(0)) for name in mean}
+
+
+def _output_layer(fusion: Fusion, classes: int, name: str | None) -> str:
+    layers = {key: layer for key, layer in fusion.module.named_modules() if isinstance(layer, nn.Linear)}
+    if name is None:
+        name = _probe(fusion, layers)
+    elif name not in layers:
+        raise ValueError(
+            f"`joint_output` names no nn.Linear of the joint module: {name!r}.{nearest(name, layers)} "
+            f"Its linear layers: {', '.join(layers) or 'none'}."
+        )
+    if layers[name].out_features != classes:
+        raise ValueError(
+            f"The joint module gives {layers[name].out_features} logits, but the heads give {classes}. "
+            "Make all heads and the joint module agree on the number of classes."
+        )
+    return name
+
+
+def _probe(fusion: Fusion, layers: dict[str, nn.Linear]) -> str:
+    """Run the module once on zeros to see which linear layer's output is what it returns."""
+    outputs: dict[str, Tensor] = {}
+    parameter = next(fusion.module.parameters(), torch.zeros(()))
+    features = {name: parameter.new_zeros(2, width) for name, width in fusion.widths.items()}
+    present = {name: torch.ones(2, dtype=torch.bool, device=parameter.device) for name in features}
+    handles = [
+        layer.register_forward_hook(lambda _, __, out, key=key: outputs.update({key: out}))
+        for key, layer in layers.items()
+    ]
+    try:
+        with torch.no_grad(), _evaluating(fusion.module):
+            logits = fusion.call(features, present)
+    finally:
+        for handle in handles:
+            handle.remove()
+    for key, out in outputs.items():
+        if out is logits:
+            return key
+    raise ValueError(
+        f"`joint` ({type(fusion.module).__name__}) must return the output of an nn.Linear unchanged: the posterior of that "
+        f"layer is what gives the joint gradient its variance. Its linear layers: {', '.join(layers) or 'none'}. "
+        "End the module with an nn.Linear."
+    )
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode

@@ -1,0 +1,50 @@
+"""The gradient sources of one step: a point, a posterior and a plain gradient for every head."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from evigrad.calibration.head import HeadPosterior
+from evigrad.calibration.likelihood import Likelihood
+from evigrad.calibration.moments import Moments, Point, gradient, moments_at
+from evigrad.calibration.readings import Readings
+from evigrad.calibration.structures import Gaussian, Seen
+
+
+@dataclass(frozen=True)
+class Source:
+    """One head at one batch: where its gradient is asked for, what it saw, how sure it is of its weights."""
+
+    point: Point  # at the posterior's centre
+    posterior: Gaussian
+    gradient: Tensor  # at the current weights, [B, K]
+
+    def moments(self, loss: Likelihood, readings: Readings, generator: torch.Generator | None) -> Moments:
+        """Moments of the gradient at the head's own input."""
+        return moments_at(self.posterior, self.point, loss, readings.moments, readings.draws, generator)
+
+
+def see(layer: nn.Linear, features: Tensor, present: Tensor, target: Tensor, loss: Likelihood) -> tuple[Point, Seen]:
+    """What a linear layer sees of features [B, K], in float32 at least, whatever autocast does elsewhere."""
+    dtype = torch.promote_types(torch.float32, layer.weight.dtype)
+    counted = present.to(dtype)
+    theta, inputs = layer.weight.detach().to(dtype), features.detach().to(dtype)
+    if layer.bias is not None:
+        theta = torch.cat([theta, layer.bias.detach().to(dtype)[:, None]], dim=1)
+        inputs = torch.cat([inputs, counted[:, None]], dim=1)
+    if target.is_floating_point():
+        target = target.to(dtype)
+    point = Point(theta, inputs, target, features.shape[-1])
+    return point, Seen(inputs, loss.mean(inputs @ theta.T), counted)
+
+
+def source(point: Point, seen: Seen, head: HeadPosterior, loss: Likelihood, readings: Readings) -> Source:
+    """The source that this head is for the batch it saw."""
+    posterior = head.gaussian(seen, readings.shared)
+    plain = gradient(point, loss)
+    if readings.centre == "newton":
+        residual = loss.residual(seen.mean, point.target)
+        step = head.newton_step(point.theta, seen, residual, posterior, readings.shared)
+        point = replace(point, theta=point.theta + step)
+    return Source(point, posterior, plain)
