@@ -106,7 +106,8 @@ class Method(nn.Module):
         if self.rescales_gradients and isinstance(optimizer, _ADAPTIVE):
             warnings.warn(
                 f"{type(self).__name__} acts by rescaling gradients, but {type(optimizer).__name__} "
-                "divides their scale out again: this is not the published method. Use torch.optim.SGD, its reference.",
+                "divides their scale out again: this is not the published method. "
+                "Use torch.optim.SGD, its reference.",
                 OptimizerWarning,
                 stacklevel=2,
             )

@@ -135,10 +135,12 @@ class OGMGE(Joint):
         factors = coefficients(discrepancies(scores), self.alpha)
         generator = surgery.generator if self.noise else None
         self._last = dict(zip(inner.encoders, factors, strict=True))
-        for (_, parameters), factor in zip(self._touched(inner).items(), factors, strict=True):
-            for parameter in parameters:
+        touched = self._touched(inner)
+        # by name: the order in which modalities are listed must not decide who gets which noise
+        for name in sorted(touched):
+            for parameter in touched[name]:
                 if parameter.grad is not None:
-                    parameter.grad.copy_(modulate(parameter.grad, factor, generator))
+                    parameter.grad.copy_(modulate(parameter.grad, self._last[name], generator))
 
     def diagnostics(self) -> dict[str, float]:
         """``coefficient/<modality>``: the factor k of the last modulated step."""

@@ -24,6 +24,7 @@ METHODS: dict[str, type[Method]] = {
     "ogm_ge": _class("ogm_ge.OGMGE"),
     "mmpareto": _class("mmpareto.MMPareto"),
     "tmc": _class("tmc.TMC"),
+    "bogc": _class("bogc.BOGC"),
 }
 
 

@@ -37,7 +37,7 @@ class Fusion(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not define `combine`; return [B, K] from it.")
 
     def forward(self, features: Mapping[str, Tensor], present: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Logits ``[B, C]`` of features ``[B, K_i]``, with absent samples masked by ``present`` (bool ``[B]``)."""
+        """Logits ``[B, C]`` of features ``[B, K_i]``; ``present`` (bool ``[B]``) masks absent samples."""
         missing = [name for name in self.widths if name not in features]
         if missing:
             raise ValueError(
