@@ -157,16 +157,26 @@ class Training:
     hardware: Hardware = field(default_factory=Hardware)
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch_size", 1), ("accumulate", 1), ("workers", 0), ("log_every", 1)):
+        for name, least in (
+            ("epochs", 1),
+            ("batch_size", 1),
+            ("accumulate", 1),
+            ("workers", 0),
+            ("log_every", 1),
+        ):
             at_least(name, getattr(self, name), least)
         at_least("checkpoint_every", self.checkpoint_every, 0)
         known("progress", self.progress, PROGRESS)
         for name in self.loggers:
             known("loggers", name, LOGGERS)
         if self.clip_norm is not None and self.clip_norm <= 0:
-            raise ValueError(f"clip_norm must be positive, got {self.clip_norm}. Use None to switch clipping off.")
+            raise ValueError(
+                f"clip_norm must be positive, got {self.clip_norm}. Use None to switch clipping off."
+            )
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
-            raise ValueError(f"ema_decay must lie between 0 and 1, got {self.ema_decay}. Use None for no average.")
+            raise ValueError(
+                f"ema_decay must lie between 0 and 1, got {self.ema_decay}. Use None for no average."
+            )
 
 
 def known(argument: str, value: Any, names: Sequence[str]) -> None:

@@ -93,7 +93,9 @@ class StepRows:
             self.run.folder.steps.append(rows)
             for row in rows:
                 for logger in self.loggers:
-                    logger.log({f"step/{name}": row[name] for name in ("loss", "learning_rate")}, int(row["step"]))
+                    logger.log(
+                        {f"step/{name}": row[name] for name in ("loss", "learning_rate")}, int(row["step"])
+                    )
         for row in rows:
             if not -torch.inf < row["loss"] < torch.inf:
                 raise DivergedError(

@@ -66,7 +66,7 @@ def modality_accuracies(found: Predictions) -> dict[str, dict[str, float]]:
     for name, mask in found.present.items():
         numbers[name] = {"samples": int(mask.sum())}
         for reading, scores in found.readings.items():
-            if name in scores:
+            if name in scores and mask.any():
                 numbers[name][reading] = accuracy(scores[name][mask], found.target[mask])
     return numbers
 
@@ -76,7 +76,7 @@ def probe_accuracies(trained: Predictions, found: Predictions, classes: int) -> 
     numbers = {}
     for name, features in trained.features.items():
         mask = trained.present[name]
-        if not mask.any():
+        if not mask.any() or not found.present[name].any():
             continue
         probe = fit_probe(features[mask], trained.target[mask], classes)
         numbers[name] = _probe_accuracy(probe, found, name)

@@ -48,7 +48,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         try:
             write(temporary)
             _sync(temporary)
-            os.replace(temporary, path)
+            temporary.replace(path)
             _sync(path.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -70,7 +70,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not valid JSON ({error}). Restore it from a copy or start a new run.") from error
+        raise ValueError(
+            f"{path} is not valid JSON ({error}). Restore it from a copy or start a new run."
+        ) from error
     if not isinstance(content, dict):
         raise ValueError(f"{path} should hold a JSON object and holds a {type(content).__name__}.")
     return content

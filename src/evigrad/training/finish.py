@@ -24,7 +24,12 @@ def finish(run: Run, splits: dict[str, DatasetLike], progress: Progress, started
     best_epoch = run.position.best_epoch
     assert best_epoch is not None
     result = Result(
-        run.folder.path, best_epoch, run.position.epoch, metrics, _protocol(run, splits), _cost(progress, started)
+        run.folder.path,
+        best_epoch,
+        run.position.epoch,
+        metrics,
+        _protocol(run, splits),
+        _cost(progress, started),
     )
     if run.main:
         write_json(run.folder.result, result.to_json())

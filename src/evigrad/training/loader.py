@@ -71,7 +71,8 @@ def in_order(size: int, batch_size: int, rank: int = 0, world_size: int = 1) -> 
 def _collate() -> Callable[[Any], Batch]:
     from evigrad.data import collate
 
-    return collate
+    chosen: Callable[[Any], Batch] = collate
+    return chosen
 
 
 class _Fixed:

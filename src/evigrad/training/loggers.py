@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise ImportError(f"the logger 'tensorboard' needs the package tensorboard. {INSTALL}") from error
-        self._writer: Any = SummaryWriter(str(folder / "tensorboard"))  # type: ignore[no-untyped-call]
+        self._writer: Any = SummaryWriter(str(folder / "tensorboard"))
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         """See :class:`MetricLogger`."""
@@ -82,7 +82,11 @@ class MLflow:
         self._mlflow.end_run()
 
 
-_BY_NAME = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases, "mlflow": MLflow}
+_BY_NAME: dict[str, Callable[[Path, Mapping[str, Any]], MetricLogger]] = {
+    "tensorboard": TensorBoard,
+    "wandb": WeightsAndBiases,
+    "mlflow": MLflow,
+}
 
 
 def build_loggers(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> list[MetricLogger]:

@@ -88,7 +88,9 @@ def fit(
         while not run.position.finished:
             _epoch(run, train, validation, stop, progress, loggers)
         splits = {"train": train, "validation": validation, "test": test}
-        return finish(run, {name: part for name, part in splits.items() if part is not None}, progress, started)
+        return finish(
+            run, {name: part for name, part in splits.items() if part is not None}, progress, started
+        )
 
 
 def _resolved(training: Training, config: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -138,7 +140,9 @@ def _epoch(
     """Train one epoch, look at validation data, keep the best, save, and stop if it is time to."""
     started = time.monotonic()
     position, training = run.position, run.training
-    numbers = {f"train/{name}": value for name, value in train_epoch(run, train, stop, progress, loggers).items()}
+    numbers = {
+        f"train/{name}": value for name, value in train_epoch(run, train, stop, progress, loggers).items()
+    }
     diagnostics = run.method.diagnostics()
     run.method.end_epoch(position.epoch, run.network)
     best = validation is None or _validate(run, validation, numbers)
@@ -183,10 +187,17 @@ def _record(
     run.folder.diagnostics.append([{**place, **diagnostics}])
     run.folder.timing.append([{**place, "seconds": round(seconds, 3)}])
     for logger in loggers:
-        logger.log({**numbers, **{f"diagnostics/{key}": value for key, value in diagnostics.items()}}, place["step"])
+        logger.log(
+            {**numbers, **{f"diagnostics/{key}": value for key, value in diagnostics.items()}}, place["step"]
+        )
 
 
 def _headline(numbers: Mapping[str, float]) -> dict[str, float]:
-    shown = ("train/loss", "train/accuracy", "validation/accuracy")
-    own = [name for name in numbers if name.startswith("validation/own_head/")]
-    return {name.replace("validation/own_head/", ""): numbers[name] for name in (*shown, *own) if name in numbers}
+    """What a person wants to see of an epoch; single modalities by their own heads, else by their blocks."""
+    shown = ["train/loss", "train/accuracy", "validation/accuracy"]
+    for reading in ("own_head", "block"):
+        single = [name for name in numbers if name.startswith(f"validation/{reading}/")]
+        if single:
+            shown += single
+            break
+    return {name.removeprefix("validation/"): numbers[name] for name in shown if name in numbers}

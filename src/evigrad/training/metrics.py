@@ -21,12 +21,12 @@ def classification_metrics(probabilities: Tensor, target: Tensor) -> dict[str, f
         >>> classification_metrics(sure, torch.tensor([0, 1]))["accuracy"]
         1.0
     """
-    from torchmetrics.functional.classification import multiclass_accuracy, multiclass_calibration_error
+    from torchmetrics.functional.classification import multiclass_calibration_error
 
     classes = check(probabilities, target)
     options: dict[str, Any] = {"num_classes": classes, "validate_args": False}
     return {
-        "accuracy": float(multiclass_accuracy(probabilities, target, average="micro", **options)),
+        "accuracy": accuracy(probabilities, target),
         "f1_macro": _f1(probabilities, target, "macro"),
         "f1_weighted": _f1(probabilities, target, "weighted"),
         "nll": negative_log_likelihood(probabilities, target),
@@ -51,10 +51,16 @@ def per_class(probabilities: Tensor, target: Tensor) -> list[dict[str, float]]:
 
 
 def accuracy(probabilities: Tensor, target: Tensor) -> float:
-    """The fraction of samples whose largest score is their label's; NaN without samples. Logits will do."""
-    if len(target) == 0:
-        return float("nan")
-    return (probabilities.argmax(dim=1) == target).double().mean().item()
+    """The fraction of samples whose largest score is their label's; logits will do as well as probabilities."""
+    from torchmetrics.functional.classification import multiclass_stat_scores
+
+    options: dict[str, Any] = {
+        "num_classes": probabilities.shape[1],
+        "average": "micro",
+        "validate_args": False,
+    }
+    right, _, _, _, samples = multiclass_stat_scores(probabilities, target, **options).tolist()
+    return float(right / samples)
 
 
 def negative_log_likelihood(probabilities: Tensor, target: Tensor) -> float:
@@ -80,9 +86,11 @@ def aurc(probabilities: Tensor, target: Tensor) -> float:
     _, group = torch.unique(-confidence, return_inverse=True)
     groups = int(group.max()) + 1
     sizes = group.bincount(minlength=groups).double()
-    mean_error = torch.zeros(groups, dtype=torch.float64).scatter_add_(0, group.cpu(), errors.cpu()) / sizes.cpu()
+    mean_error = (
+        torch.zeros(groups, dtype=torch.float64).scatter_add_(0, group.cpu(), errors.cpu()) / sizes.cpu()
+    )
     ordered = mean_error[group.cpu().sort().values]
-    return (ordered.cumsum(0) / torch.arange(1, len(ordered) + 1)).mean().item()
+    return float((ordered.cumsum(0) / torch.arange(1, len(ordered) + 1)).mean())
 
 
 def check(probabilities: Tensor, target: Tensor) -> int:
@@ -104,5 +112,9 @@ def check(probabilities: Tensor, target: Tensor) -> int:
 def _f1(probabilities: Tensor, target: Tensor, average: str) -> float:
     from torchmetrics.functional.classification import multiclass_f1_score
 
-    options: dict[str, Any] = {"num_classes": probabilities.shape[1], "average": average, "validate_args": False}
+    options: dict[str, Any] = {
+        "num_classes": probabilities.shape[1],
+        "average": average,
+        "validate_args": False,
+    }
     return float(multiclass_f1_score(probabilities, target, **options))

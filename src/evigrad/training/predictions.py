@@ -59,7 +59,9 @@ class Predictions:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["index", "target", "predicted", *(f"p({name})" for name in classes)])
             predicted = self.probabilities.argmax(dim=1).tolist()
-            rows = zip(self.index.tolist(), self.target.tolist(), predicted, self.probabilities.tolist(), strict=True)
+            rows = zip(
+                self.index.tolist(), self.target.tolist(), predicted, self.probabilities.tolist(), strict=True
+            )
             for index, target, guess, row in rows:
                 writer.writerow([index, classes[target], classes[guess], *(f"{p:.6g}" for p in row)])
 

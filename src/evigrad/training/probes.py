@@ -41,7 +41,7 @@ def _minimise(values: Tensor, target: Tensor, classes: int, strength: float) -> 
         solver.zero_grad()
         loss = nn.functional.cross_entropy(values @ weight.T + bias, target)
         loss = loss + strength / 2 * weight.square().sum()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
     with torch.enable_grad():

@@ -134,7 +134,9 @@ class Run:
         }
         if self.totals is not None:
             tensors["totals"] = ranks.all_reduce(self.totals.sums, "sum")
-        for rank, (streams, rest) in enumerate(ranks.gather_objects(state.random_state(self.surgery.generator))):
+        for rank, (streams, rest) in enumerate(
+            ranks.gather_objects(state.random_state(self.surgery.generator))
+        ):
             tensors |= state.prefixed(streams, f"random.{rank}")
             values["random"].append(rest)
         return tensors, values
@@ -160,7 +162,12 @@ class Run:
 
 
 def assemble(
-    fabric: Fabric, network: MultimodalNetwork, method: Method, size: int, training: Training, folder: RunFolder
+    fabric: Fabric,
+    network: MultimodalNetwork,
+    method: Method,
+    size: int,
+    training: Training,
+    folder: RunFolder,
 ) -> Run:
     """Prepare the method, build the optimizer, and put everything on its device."""
     plan = EpochPlan(size, training.batch_size, training.accumulate, fabric.world_size, training.drop_last)
@@ -174,7 +181,9 @@ def assemble(
     method.check_optimizer(optimizer)
     wrapped = WrappedNetwork(fabric, network, optimizer)
     # From here on ranks differ: each drops out its own units. The generator lent to methods stays the same on all.
-    seed_everything(derived_seed(training.seed, fabric.global_rank) if fabric.world_size > 1 else training.seed)
+    seed_everything(
+        derived_seed(training.seed, fabric.global_rank) if fabric.world_size > 1 else training.seed
+    )
     surgery = LentSurgery(fabric, wrapped, torch.Generator().manual_seed(training.seed))
     average = WeightAverage(network, training.ema_decay) if training.ema_decay else None
     return Run(fabric, wrapped, method, optimizer, surgery, plan, training, folder, prepared, average)
@@ -183,7 +192,7 @@ def assemble(
 def seed_everything(seed: int) -> None:
     """Seed the global generators of torch, numpy and Python, which layers and data sets of users draw from."""
     torch.manual_seed(seed)
-    np.random.seed(seed % 2**32)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 (users' data sets draw from it)
     random.seed(seed)
 
 

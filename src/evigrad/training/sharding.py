@@ -16,7 +16,8 @@ def network_state(network: WrappedNetwork) -> dict[str, Tensor]:
         return state.module_state(network.module, "network")
     from torch.distributed.checkpoint.state_dict import get_model_state_dict
 
-    return state.prefixed(get_model_state_dict(network.inner, options=_whole()), "network")
+    whole: Any = get_model_state_dict(network.inner, options=_whole())
+    return state.prefixed(whole, "network")
 
 
 def load_network(network: WrappedNetwork, tensors: dict[str, Tensor]) -> None:
@@ -26,7 +27,8 @@ def load_network(network: WrappedNetwork, tensors: dict[str, Tensor]) -> None:
         return
     from torch.distributed.checkpoint.state_dict import set_model_state_dict
 
-    set_model_state_dict(network.inner, state.under(tensors, "network"), options=_whole())
+    held: Any = state.under(tensors, "network")
+    set_model_state_dict(network.inner, held, options=_whole())
 
 
 def optimizer_state(network: WrappedNetwork) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -35,7 +37,8 @@ def optimizer_state(network: WrappedNetwork) -> tuple[dict[str, Tensor], dict[st
         return state.optimizer_state(network.plain_optimizer)
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
-    return state.flat(get_optimizer_state_dict(network.inner, network.plain_optimizer, options=_whole())["state"])
+    whole: Any = get_optimizer_state_dict(network.inner, network.plain_optimizer, options=_whole())
+    return state.flat(whole["state"])
 
 
 def load_optimizer(network: WrappedNetwork, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -45,7 +48,7 @@ def load_optimizer(network: WrappedNetwork, tensors: dict[str, Tensor], values: 
         return
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
-    whole = get_optimizer_state_dict(network.inner, network.plain_optimizer, options=_whole())
+    whole: Any = get_optimizer_state_dict(network.inner, network.plain_optimizer, options=_whole())
     whole["state"] = state.nested(tensors, values)
     set_optimizer_state_dict(network.inner, network.plain_optimizer, whole, options=_whole())
 

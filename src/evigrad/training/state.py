@@ -75,7 +75,7 @@ def nested(tensors: Tensors, values: Values) -> dict[str, dict[str, Any]]:
 def random_state(generator: torch.Generator) -> tuple[Tensors, Values]:
     """The state of this process's generators: ``generator``, torch's (CPU and GPU), numpy's and Python's."""
     version, words, gauss = random.getstate()
-    _, key, position, has_gauss, cached = np.random.get_state(legacy=True)
+    _, key, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
     tensors = {
         "loop": generator.get_state(),
         "torch": torch.get_rng_state(),
@@ -99,7 +99,7 @@ def load_random_state(generator: torch.Generator, tensors: Tensors, values: Valu
         torch.cuda.set_rng_state(tensors["cuda"])
     python, numpy = values["python"], values["numpy"]
     random.setstate((python["version"], tuple(tensors["python"].tolist()), python["gauss"]))
-    np.random.set_state(
+    np.random.set_state(  # noqa: NPY002
         (
             "MT19937",
             tensors["numpy"].numpy().astype(np.uint32),
@@ -112,7 +112,9 @@ def load_random_state(generator: torch.Generator, tensors: Tensors, values: Valu
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
     """The entries below ``prefix``, without it."""
-    return {name[len(prefix) + 1 :]: value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
+    return {
+        name[len(prefix) + 1 :]: value for name, value in tensors.items() if name.startswith(f"{prefix}.")
+    }
 
 
 def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ class GrowingFile:
         """Add ``rows`` and force them to the disk."""
         if not rows:
             return
-        text = self._csv(rows) if self.path.suffix == ".csv" else "".join(json.dumps(dict(row)) + "\n" for row in rows)
+        text = self._csv(rows) if self.path.suffix == ".csv" else _lines(rows)
         with storage_errors(self.path), self.path.open("a", newline="") as file:
             file.write(text)
             file.flush()
@@ -60,6 +61,16 @@ class GrowingFile:
             self.columns = columns
         writer.writerows(rows)
         return buffer.getvalue()
+
+
+def _lines(rows: Sequence[Row]) -> str:
+    """One object a line; JSON has no word for NaN and infinity, which become null."""
+    clean = [{key: _or_null(value) for key, value in row.items()} for row in rows]
+    return "".join(json.dumps(row) + "\n" for row in clean)
+
+
+def _or_null(value: float | int | str) -> float | int | str | None:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
