@@ -25,7 +25,8 @@ class Sample:
 class Batch:
     """B samples: ``inputs[name]`` [B, ...], ``target`` [B] long, ``present[name]`` [B] bool, ``index`` [B] long.
 
-    ``present`` is always complete, and the rows of absent samples are zero. ``index`` is the position in the data set.
+    ``present`` is always complete, and the rows of absent samples are zero. ``index`` is the position in the
+    data set.
     """
 
     inputs: dict[str, Tensor]

@@ -19,7 +19,11 @@ class ConflictDataset(Dataset[Sample]):
     """``dataset`` where row i of modality m comes from row ``donor[m][i]`` of ``donors`` (-1: stays as it is)."""
 
     def __init__(
-        self, dataset: MultimodalDataset, donors: MultimodalDataset, donor: Mapping[str, Tensor], protocol: str
+        self,
+        dataset: MultimodalDataset,
+        donors: MultimodalDataset,
+        donor: Mapping[str, Tensor],
+        protocol: str,
     ) -> None:
         self.dataset, self.donors, self.donor = dataset, donors, dict(donor)
         self.hit = {name: rows >= 0 for name, rows in donor.items()}
@@ -49,8 +53,9 @@ def ecml_conflict(
 ) -> ConflictDataset:
     """One random view of ``share`` of the rows is replaced by that of a row of the next class, (y + 1) mod C.
 
-    ``donor="first"`` takes the first such row of ``donors``, always the same one (the released code does so with all
-    rows in file order; pass the training part to keep test rows among themselves); ``"random"`` draws one each time.
+    ``donor="first"`` takes the first such row of ``donors``, always the same one (the released code does so
+    with all rows in file order; pass the training part to keep test rows among themselves); ``"random"``
+    draws one each time.
     """
     if donor not in ("first", "random"):
         raise nearest("value of donor", donor, ("first", "random"))
@@ -65,7 +70,9 @@ def ecml_conflict(
         wanted = (int(dataset.target[row]) + 1) % len(dataset.classes)
         rows = ((donors.target == wanted) & donors_there[name]).nonzero()[:, 0]
         if not len(rows):
-            raise DataError(f"donors: no row of class {dataset.classes[wanted]!r} has modality {name!r}; pass more rows")
+            raise DataError(
+                f"donors: no row of class {dataset.classes[wanted]!r} has modality {name!r}; pass more rows"
+            )
         pick = 0 if donor == "first" else int(torch.randint(len(rows), (), generator=generator))
         table[name][row] = rows[pick]
     line = f"conflict ecml_conflict: one view of {share:.0%} of the rows from the {donor} row of the next class"

@@ -1,6 +1,7 @@
 """Damage to single values: what happens to a modality that is hit. Who is hit is decided in :mod:`.noise`.
 
-A damage is called as ``damage(value, generator)`` with one sample's value and returns a new value of the same kind.
+A damage is called as ``damage(value, generator)`` with one sample's value and returns a new value of the same
+kind.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ class FeatureNoise:
 class PixelNoise:
     """Gaussian noise on an image [channels, H, W], ``std`` on the scale 0..255, the same for all channels of a pixel.
 
-    The image holds bytes, or floats in [0, 1] (before any normalisation); results are whole steps of 1/255, as in an
-    image file. Too bright is clipped. Too dark is clipped as well with ``lower="clip"``; ``"wrap"`` does what a cast
-    to bytes does on x86 in the released QMF code: -3.7 is cut to -3 and becomes 253, so dark areas turn bright.
+    The image holds bytes, or floats in [0, 1] (before any normalisation); results are whole steps of 1/255,
+    as in an image file. Too bright is clipped. Too dark is clipped as well with ``lower="clip"``; ``"wrap"``
+    does what a cast to bytes does on x86 in the released QMF code: -3.7 is cut to -3 and becomes 253, so dark
+    areas turn bright.
     """
 
     std: float

@@ -15,8 +15,9 @@ from .batch import Sample
 class MultimodalDataset(Protocol):
     """Rows of named modalities with one label each.
 
-    ``modalities`` maps a name to the shape of one sample, ``classes`` fixes the order of the labels, ``target`` [N]
-    holds them all (no file is opened for it), and ``protocol`` is one line that states split, selection and pairing.
+    ``modalities`` maps a name to the shape of one sample, ``classes`` fixes the order of the labels,
+    ``target`` [N] holds them all (no file is opened for it), and ``protocol`` is one line that states split,
+    selection and pairing.
     """
 
     @property

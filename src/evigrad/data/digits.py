@@ -1,13 +1,13 @@
 """UCI Multiple Features, bundled: 2,000 handwritten digits described by six feature sets.
 
-Robert Duin, Multiple Features (1998), UCI Machine Learning Repository, https://doi.org/10.24432/C5HC70, CC BY 4.0.
+Robert Duin, Multiple Features (1998), UCI Machine Learning Repository, https://doi.org/10.24432/C5HC70, CC BY
+4.0.
 """
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
@@ -49,10 +49,10 @@ def load_digits(
     """The bundled digits.
 
     ``split="seeded"`` holds out a fifth of every class for test and ``validation`` of the rest for selection;
-    ``"tmc"`` takes TMC's published 1,600/400 rows and cuts the validation part from the 1,600. ``seed`` moves these
-    cuts. A harder regime for comparisons: ``labels_per_class`` keeps that many training rows of a class, ``noise``
-    adds Gaussian noise of that standard deviation (a number for all views, or one for each named view) to the scaled
-    values of every part, the same noise each time a row is read.
+    ``"tmc"`` takes TMC's published 1,600/400 rows and cuts the validation part from the 1,600. ``seed`` moves
+    these cuts. A harder regime for comparisons: ``labels_per_class`` keeps that many training rows of a
+    class, ``noise`` adds Gaussian noise of that standard deviation (a number for all views, or one for each
+    named view) to the scaled values of every part, the same noise each time a row is read.
     """
     data, tmc_test = _read()
     test = _test_rows(data.target, tmc_test, split, seed)
@@ -86,11 +86,9 @@ def _with_noise(splits: Splits, noise: Mapping[str, float] | float, seed: int) -
             raise nearest("view", view, VIEWS)
         if level < 0:
             raise DataError(f"noise of view {view!r} is {level}: a standard deviation is at least 0")
-    noisy = {
-        name: _noisy(part, {v: s for v, s in levels.items() if s}, stream(seed, "digits", "noise", name))
-        for name, part in splits.parts().items()
-    }
-    return replace(splits, **noisy)
+    used = {view: level for view, level in levels.items() if level}
+    noisy = [_noisy(part, used, stream(seed, "digits", "noise", name)) for name, part in splits.parts().items()]
+    return Splits(*noisy, info=splits.info)
 
 
 def _noisy(part: object, levels: Mapping[str, float], generator: torch.Generator) -> Views:
@@ -103,7 +101,10 @@ def _noisy(part: object, levels: Mapping[str, float], generator: torch.Generator
 
 @cache
 def _read() -> tuple[Views, Tensor]:
-    with files(__package__).joinpath("bundled/digits.npz").open("rb") as handle, zipfile.ZipFile(handle) as archive:
+    with (
+        files(__package__).joinpath("bundled/digits.npz").open("rb") as handle,
+        zipfile.ZipFile(handle) as archive,
+    ):
         views = {view: _decimals(archive, view, width) for view, width in VIEWS.items()}
         target = _member(archive, "target", torch.uint8).long()
         tmc_test = _member(archive, "tmc_test", torch.uint16).long()

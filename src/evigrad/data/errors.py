@@ -12,7 +12,7 @@ class DataError(ValueError):
     """A file, a table, a data set or an option is wrong; the text says where and what to do next."""
 
 
-class DataReport(DataError):
+class DataReportError(DataError):
     """Everything found wrong in one pass over a source, so that it can be repaired in one go.
 
     ``problems`` holds one line for each finding; each names the file, or the row and the column.
@@ -23,7 +23,7 @@ class DataReport(DataError):
         count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
         super().__init__("\n".join([f"{source}: {count}", *(f"  {line}" for line in problems)]))
 
-    def __reduce__(self) -> tuple[type[DataReport], tuple[str, tuple[str, ...]]]:
+    def __reduce__(self) -> tuple[type[DataReportError], tuple[str, tuple[str, ...]]]:
         return type(self), (self.source, self.problems)
 
 

@@ -19,16 +19,18 @@ from .seeding import stream
 class EpochSampler(Sampler[int]):
     """A new order of the rows for each epoch; its whole state is (seed, epoch, position).
 
-    ``position`` counts the rows that the training loop has used, over all processes, and moves only when the loop
-    says so with :meth:`advance`: what workers fetched ahead is not lost when a run stops. Iterating starts there.
+    ``position`` counts the rows that the training loop has used, over all processes, and moves only when the
+    loop says so with :meth:`advance`: what workers fetched ahead is not lost when a run stops. Iterating
+    starts there.
 
-    With ``replicas`` processes, the k-th batches of all ranks together hold the same rows as the k-th batch of a
-    single process whose batch is ``replicas`` times as large. The order is then padded from its own beginning so
-    that every rank has equally many rows; ``Batch.index`` shows repeated rows.
+    With ``replicas`` processes, the k-th batches of all ranks together hold the same rows as the k-th batch
+    of a single process whose batch is ``replicas`` times as large. The order is then padded from its own
+    beginning so that every rank has equally many rows; ``Batch.index`` shows repeated rows.
 
     >>> sampler = EpochSampler(4, seed=1)
     >>> order = list(sampler)
-    >>> sampler.advance(3); list(sampler) == order[3:]
+    >>> sampler.advance(3)
+    ... list(sampler) == order[3:]
     True
     """
 
@@ -92,8 +94,8 @@ def batches(
 ) -> DataLoader[Sample]:
     """A DataLoader of :class:`Batch`; without ``sampler`` the rows come in their own order.
 
-    ``generator`` seeds the workers. The data sets of this package draw nothing from a worker's global generators,
-    so the number of workers never changes a batch; it is there for data sets of yours that do.
+    ``generator`` seeds the workers. The data sets of this package draw nothing from a worker's global
+    generators, so the number of workers never changes a batch; it is there for data sets of yours that do.
     """
     if batch_size < 1:
         raise DataError(f"batch_size={batch_size}: give at least 1")

@@ -92,17 +92,23 @@ class Views(Dataset[Sample]):
 
 
 def split_views(
-    data: Views, rows: Mapping[str, Tensor], info: Info, protocol: str, scaling: str = "none", keep: Sequence[str] = ()
+    data: Views,
+    rows: Mapping[str, Tensor],
+    info: Info,
+    protocol: str,
+    scaling: str = "none",
+    keep: Sequence[str] = (),
 ) -> Splits:
     """Cut ``data`` into train, validation and test and scale every modality except token ids and those in ``keep``."""
     everyone = torch.cat([rows["train"], rows["validation"], rows["test"]])
-    if len(everyone.unique()) != len(everyone):
+    if len(torch.unique(everyone)) != len(everyone):
         raise DataError(f"{info.name}: a row is in two parts of the split; give every row to one part only")
     parts = {name: data.select(chosen, f"{info.name}, {name}: {protocol}") for name, chosen in rows.items()}
     whole = data.select(everyone)
     names = [n for n, values in data.inputs.items() if n not in keep and values.dtype != torch.long]
     for part in parts.values():
-        # Every scaling here is invariant under an affine map, so it is fitted on, and applied to, the stored values.
+        # Every scaling here is invariant under an affine map, so it is fitted on, and applied to, the stored
+        # values.
         fitted = {
             n: fit(scaling, *(each.inputs[n][each.present[n]] for each in (parts["train"], part, whole)))
             for n in (names if scaling != "none" else [])

@@ -1,7 +1,7 @@
 """Modalities that are not there: at random or by name, for a sample or for a batch, in training and at test.
 
-Everything here keeps at least one modality of a row, never brings back one that was absent before, and says what it
-took away. Inputs of removed modalities become zero.
+Everything here keeps at least one modality of a row, never brings back one that was absent before, and says
+what it took away. Inputs of removed modalities become zero.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def subsets(modalities: Collection[str]) -> list[tuple[str, ...]]:
 def draw(present: Tensor, probability: float, generator: torch.Generator, per: str = "sample") -> Tensor:
     """What remains of ``present`` [B, M] when each modality is dropped with ``probability``.
 
-    A row that would lose everything is drawn again, so with ``probability=0.5`` every non-empty subset of what was
-    there is equally likely. ``per="batch"`` draws one subset for all rows; a row that has nothing of it draws its own.
+    A row that would lose everything is drawn again, so with ``probability=0.5`` every non-empty subset of
+    what was there is equally likely. ``per="batch"`` draws one subset for all rows; a row that has nothing of
+    it draws its own.
     """
     if not 0 <= probability < 1:
         raise DataError(f"probability={probability}: it must lie in [0, 1), one modality has to stay")

@@ -1,7 +1,7 @@
 """Who is hit: corrupted copies of a data set, and the noise protocols of published tables by name.
 
-Everything is drawn from the generator when the copy is made, in a table of who is hit and a seed for each row and
-modality. Reading a row twice, in another order or in a worker gives the same values.
+Everything is drawn from the generator when the copy is made, in a table of who is hit and a seed for each row
+and modality. Reading a row twice, in another order or in a worker gives the same values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class CorruptedDataset(Dataset[Sample]):
 
 
 def corrupt(
-    dataset: MultimodalDataset, damage: Mapping[str, Damage], generator: torch.Generator, probability: float = 0.5
+    dataset: MultimodalDataset,
+    damage: Mapping[str, Damage],
+    generator: torch.Generator,
+    probability: float = 0.5,
 ) -> CorruptedDataset:
     """Each modality named in ``damage`` is hit with ``probability``, independently of the others."""
     hit = {name: torch.rand(len(dataset), generator=generator) < probability for name in damage}
@@ -89,8 +92,9 @@ def qmf_rgbd(
 ) -> CorruptedDataset:
     """QMF's test noise for image pairs: std = level on 0..255, each modality hit with p = 1/2.
 
-    ``kind="salt_and_pepper"``: density 0.1, each modality hit with p = level/200. Quirks of the released code, off
-    unless asked for: ``lower="wrap"`` (see :class:`PixelNoise`) and ``fixed_field=True``, one noise field for all.
+    ``kind="salt_and_pepper"``: density 0.1, each modality hit with p = level/200. Quirks of the released
+    code, off unless asked for: ``lower="wrap"`` (see :class:`PixelNoise`) and ``fixed_field=True``, one noise
+    field for all.
     """
     damage, share = _pixels(kind, level, lower), 0.5 if kind == "gaussian" else 0.5 * level / 100
     hit = {name: torch.rand(len(dataset), generator=generator) < share for name in dataset.modalities}
@@ -178,7 +182,12 @@ def _pixels(kind: str, std: float, lower: str) -> Damage:
 
 
 def _some_views(
-    dataset: MultimodalDataset, damage: Damage, rows: Tensor, count: Tensor, generator: torch.Generator, line: str
+    dataset: MultimodalDataset,
+    damage: Damage,
+    rows: Tensor,
+    count: Tensor,
+    generator: torch.Generator,
+    line: str,
 ) -> CorruptedDataset:
     there = torch.stack(list(presence(dataset).values()), 1)
     place = torch.rand(there.shape, generator=generator).masked_fill(~there, 2.0).argsort(1).argsort(1)

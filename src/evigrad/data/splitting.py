@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from .errors import DataError
 def stratified(target: Tensor, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Rows (kept, held out), each sorted, with ``share`` of every class of ``target`` [N] held out, rounded."""
     _check_share(share)
-    held = [_shuffled((target == label).nonzero()[:, 0], generator) for label in target.unique().tolist()]
+    held = [_shuffled((target == label).nonzero()[:, 0], generator) for label in torch.unique(target).tolist()]
     out = torch.cat([rows[: round(share * len(rows))] for rows in held])
     return _complement(len(target), out), out.sort().values
 
@@ -24,7 +24,7 @@ def grouped(groups: Tensor, share: float, generator: torch.Generator) -> tuple[T
     Groups are taken in a random order until at least ``share`` of the rows is held out.
     """
     _check_share(share)
-    names = _shuffled(groups.unique(), generator)
+    names = _shuffled(torch.unique(groups), generator)
     if len(names) < 2:
         raise DataError("groups: there is only one group, so none can be held out; split by rows instead")
     sizes = torch.stack([(groups == name).sum() for name in names])
@@ -39,7 +39,7 @@ def per_class(target: Tensor, rows: Tensor, count: int, generator: torch.Generat
     if count < 1:
         raise DataError(f"labels_per_class={count}: give at least 1, or None for all")
     chosen = []
-    for label in target.unique().tolist():
+    for label in torch.unique(target).tolist():
         of_class = rows[target[rows] == label]
         if len(of_class) < count:
             raise DataError(f"labels_per_class={count}: class {label} has only {len(of_class)} training rows")
@@ -47,7 +47,7 @@ def per_class(target: Tensor, rows: Tensor, count: int, generator: torch.Generat
     return torch.cat(chosen).sort().values
 
 
-def numbered(names: Sequence[object]) -> Tensor:
+def numbered(names: Iterable[object]) -> Tensor:
     """Group names of any type as numbers [N], in sorted order of their text."""
     texts = [str(name) for name in names]
     number = {name: i for i, name in enumerate(sorted(set(texts)))}

@@ -4,10 +4,11 @@ A row of class y shows, in modality m,
 
 .. math:: x_m = a_m \, \mu_m(c_m) + \sigma_m \, \epsilon, \qquad \epsilon \sim N(0, I),
 
-with signal strength a_m, a noise level sigma_m of its own for each row and modality, and the class c_m that the modality
-claims: y itself, or another class where a conflict was planted. A prototype mixes the whole label and the part of it
-that only this modality knows, mu_m(y) = sqrt(r) P_m[y] + sqrt(1 - r) Q_m[digit_m(y)], where digit_m is the m-th digit
-of y to the base ceil(C^(1/M)). Redundancy r = 1: each modality alone tells the class; r = 0: only all together do.
+with signal strength a_m, a noise level sigma_m of its own for each row and modality, and the class c_m that
+the modality claims: y itself, or another class where a conflict was planted. A prototype mixes the whole
+label and the part of it that only this modality knows, mu_m(y) = sqrt(r) P_m[y] + sqrt(1 - r)
+Q_m[digit_m(y)], where digit_m is the m-th digit of y to the base ceil(C^(1/M)). Redundancy r = 1: each
+modality alone tells the class; r = 0: only all together do.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from .seeding import stream
 class Planted:
     """What was planted in N rows. Every mapping goes from the name of a modality to a tensor.
 
-    ``noise`` [N]: standard deviation; ``claimed`` [N]: the class shown; ``signal``: strength a_m (one number);
-    ``prototypes`` [C, K]: mu_m. ``conflict`` [N] is true where one modality claims another class.
+    ``noise`` [N]: standard deviation; ``claimed`` [N]: the class shown; ``signal``: strength a_m (one
+    number); ``prototypes`` [C, K]: mu_m. ``conflict`` [N] is true where one modality claims another class.
     """
 
     noise: dict[str, Tensor]
@@ -41,7 +42,7 @@ class Planted:
     conflict_rate: float
 
     def log_likelihood(self, name: str, values: Tensor) -> Tensor:
-        """log p(x_m | claimed class) up to a constant, [N, C], for the inputs ``values`` [N, K] of this part."""
+        """Log p(x_m | claimed class) up to a constant, [N, C], for the inputs ``values`` [N, K] of this part."""
         distance = torch.cdist(values.double(), self.signal[name] * self.prototypes[name].double())
         return -0.5 * (distance / self.noise[name].double()[:, None]).square()
 
@@ -91,12 +92,19 @@ def synthetic(
     """Three parts of :class:`SyntheticViews`; ``splits.train.truth`` is what was planted.
 
     ``signal``: strength a_m of each modality (default ``{"strong": 3.0, "weak": 1.0}``; 0 plants pure noise).
-    ``noise``: sigma is drawn log-uniformly between these two for each row and modality. ``conflict``: chance that one
-    modality of a row shows another class. ``missing``: chance that a modality of a row is absent (one always stays).
+    ``noise``: sigma is drawn log-uniformly between these two for each row and modality. ``conflict``: chance
+    that one modality of a row shows another class. ``missing``: chance that a modality of a row is absent
+    (one always stays).
     """
     strengths = dict(signal or {"strong": 3.0, "weak": 1.0})
     widths = dict(features) if isinstance(features, Mapping) else dict.fromkeys(strengths, features)
-    _check(strengths, widths, noise, {"conflict": conflict, "redundancy": redundancy, "missing": missing}, classes)
+    _check(
+        strengths,
+        widths,
+        noise,
+        {"conflict": conflict, "redundancy": redundancy, "missing": missing},
+        classes,
+    )
     prototypes = {
         name: _prototypes(order, len(strengths), classes, widths[name], redundancy, stream(seed, "prototypes", name))
         for order, name in enumerate(strengths)
@@ -143,7 +151,7 @@ def _prototypes(order: int, sources: int, classes: int, width: int, redundancy: 
     base = next(b for b in range(1, classes + 1) if b**sources >= classes)
     digit = torch.arange(classes) // base**order % base
     shared, own = _directions(classes, base, width, rng)
-    return redundancy**0.5 * shared + (1 - redundancy) ** 0.5 * own[digit]
+    return shared * redundancy**0.5 + own[digit] * (1 - redundancy) ** 0.5
 
 
 def _directions(classes: int, base: int, width: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -156,7 +164,7 @@ def _directions(classes: int, base: int, width: int, rng: torch.Generator) -> tu
 
 
 def _log_mean_of_others(log: Tensor) -> Tensor:
-    """log of the mean of exp(log) [N, C] over all other classes, for every class."""
+    """Log of the mean of exp(log) [N, C] over all other classes, for every class."""
     count = log.shape[1]
     without = log[:, None, :].expand(-1, count, -1).masked_fill(torch.eye(count, dtype=torch.bool), -torch.inf)
     return without.logsumexp(2) - _log(count - 1)

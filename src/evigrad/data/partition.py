@@ -1,0 +1,67 @@
+"""Train, validation and test rows: as given by a file, or cut by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .errors import DataError, nearest
+from .seeding import stream
+from .splitting import grouped, numbered, stratified
+
+
+def partition(
+    source: str,
+    target: Tensor,
+    given: Mapping[str, Any],
+    group: Iterable[object] | None,
+    split: str | None,
+    seed: int,
+    validation: float,
+    test: float,
+) -> tuple[dict[str, Tensor], str]:
+    """Rows of the three parts and the line that says how they came about.
+
+    ``given`` maps "train", "validation", "test" to row numbers where a published split exists. What it does
+    not name is cut from the training rows with ``seed``: by class shares, or by whole groups if ``group`` [N]
+    is given.
+    """
+    split = split or ("given" if "test" in given else "seeded")
+    if split not in ("given", "seeded"):
+        raise nearest("split", split, ("given", "seeded"))
+    if split == "given" and not {"train", "test"} <= set(given):
+        raise DataError(f"{source}: split='given' needs train_idx and test_idx; it has {sorted(given) or 'neither'}")
+    rows = {part: _rows(source, part, given[part], len(target)) for part in given} if split == "given" else {}
+    if "train" not in rows:
+        rows["train"] = torch.arange(len(target))
+    numbers = None if group is None else numbered(group)
+    cut = "whole groups" if group is not None else "stratified"
+    lines = []
+    for part, share in (("test", test), ("validation", validation)):
+        if part in rows:
+            lines.append(f"{part} rows as given")
+            continue
+        generator = stream(seed, "split", part)
+        train = rows["train"]
+        kept, held = (
+            stratified(target[train], share, generator)
+            if numbers is None
+            else grouped(numbers[train], share, generator)
+        )
+        rows["train"], rows[part] = train[kept], train[held]
+        lines.append(f"{part} {share:.0%} of the training rows, {cut}, seed {seed}")
+    for part, chosen in rows.items():
+        if not len(chosen):
+            raise DataError(f"{source}: the {part} part has no row ({len(target)} rows in all); change its share")
+    return rows, f"{', '.join(lines)}; selection on validation"
+
+
+def _rows(source: str, part: str, given: Any, count: int) -> Tensor:
+    rows = torch.tensor([int(row) for row in given], dtype=torch.long)
+    outside = rows[(rows < 0) | (rows >= count)]
+    if len(outside):
+        raise DataError(f"{source}: '{part}_idx' names row {int(outside[0])}, but there are {count} rows (from 0)")
+    return rows

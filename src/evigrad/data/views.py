@@ -1,0 +1,214 @@
+"""Your own feature views, from an npz file or a folder of npy files.
+
+One array a name, N rows each:
+
+- ``y`` [N]: labels, numbers from 0 or texts (sorted to give the classes);
+- every other array with two or more axes is a view, called by its name, ``[N, ...]``; a row of NaN is an
+  absent one;
+- optional ``present_<view>`` [N] bool; ``class_names`` [C]; ``group`` [N], rows that must not be separated;
+  ``train_idx``, ``validation_idx``, ``test_idx``, row numbers of a split; ``token_views``, the names of views
+  that hold token ids and are never scaled.
+
+Views may also be called ``x0``, ``x1``, ... with their names in ``view_names``. Arrays with one axis and
+texts are left alone unless ``views=`` names them (texts become token ids). Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .dataset import Info, Splits
+from .errors import DataError, DataReportError, nearest, require
+from .memory import Views, split_views
+from .partition import partition
+from .text import encode
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+RESERVED = (
+    "y",
+    "class_names",
+    "view_names",
+    "token_views",
+    "group",
+    "train_idx",
+    "validation_idx",
+    "test_idx",
+)
+
+INFO = Info(
+    name="views",
+    title="Your own feature views: an npz file or a folder of npy files",
+    modalities=(),
+    classes=None,
+    samples=None,
+    licence="yours",
+    source="path=...",
+    protocols=("given", "seeded"),
+)
+
+
+def read_arrays(path: Path) -> Arrays:
+    """All arrays of an npz file or of a folder with views.npz or npy files; objects (pickles) are refused."""
+    numpy = require("numpy", "train")
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder; give an npz file or a folder of npy files")
+    if (path / "views.npz").is_file():
+        path = path / "views.npz"
+    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
+    arrays: dict[str, Any] = {}
+    problems = []
+    for file in files:
+        try:
+            opened = numpy.load(file, allow_pickle=False)
+            arrays |= {n: opened[n] for n in opened.files} if hasattr(opened, "files") else {file.stem: opened}
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            problems.append(f"{file.name}: not a readable npz or npy file without objects ({error})")
+    if not files:
+        problems.append("the folder has no npy file")
+    if problems:
+        raise DataReportError(str(path), problems)
+    return arrays
+
+
+def views_from_arrays(
+    source: str,
+    arrays: Arrays,
+    views: Iterable[str] | None = None,
+    text_length: int = 64,
+    text: str = "words",
+) -> Views:
+    """Check the arrays of the documented format and put them into a data set of all rows."""
+    if "y" not in arrays:
+        raise DataError(
+            f"{source}: there is no array 'y' with the labels; it has {', '.join(sorted(arrays)) or 'none'}"
+        )
+    target, classes = _labels(source, arrays)
+    inputs: dict[str, Tensor] = {}
+    present: dict[str, Tensor] = {}
+    problems: list[str] = []
+    tokens = {str(name) for name in arrays.get("token_views", ())}
+    for name, key in _chosen(source, arrays, views).items():
+        array = arrays[key]
+        if len(array.shape) == 0 or len(array) != len(target):
+            problems.append(f"view {name!r} has shape {array.shape}, but 'y' has {len(target)} rows; one row a sample")
+        elif array.dtype.kind in "US":
+            inputs[name] = torch.stack([encode(str(line), text_length, text) for line in array])
+        elif array.dtype.kind not in "biuf":
+            problems.append(f"view {name!r} has type {array.dtype}; give numbers")
+        else:
+            inputs[name] = _numbers(array, name in tokens)
+            given = arrays.get(f"present_{name}")
+            absent, bad = _gaps(name, inputs[name], given)
+            present[name] = ~absent
+            problems += bad
+    if problems:
+        raise DataReportError(source, problems)
+    return Views(inputs, target, classes, f"all rows of {source}", present)
+
+
+def load_views(
+    *,
+    path: str | Path,
+    views: Iterable[str] | None = None,
+    split: str | None = None,
+    seed: int = 0,
+    validation: float = 0.2,
+    test: float = 0.2,
+    scaling: str = "standard",
+    text_length: int = 64,
+    text: str = "words",
+) -> Splits:
+    """Feature views of your own in the format above.
+
+    ``split``: "given" takes ``train_idx`` and ``test_idx`` (and ``validation_idx``, else ``validation`` of
+    the train rows is cut off); "seeded" cuts ``test`` and ``validation`` by ``seed``. Default: given if the
+    indices are there. Cuts keep the classes' shares, or keep rows of one ``group`` together where there is
+    such an array.
+    """
+    path = Path(path)
+    arrays = read_arrays(path)
+    data = views_from_arrays(path.name, arrays, views, text_length, text)
+    given = {part: arrays[f"{part}_idx"] for part in ("train", "validation", "test") if f"{part}_idx" in arrays}
+    rows, line = partition(path.name, data.target, given, arrays.get("group"), split, seed, validation, test)
+    info = Info(**{**INFO.__dict__, "name": path.stem})
+    return split_views(data, rows, info, f"{line}; scaling {scaling!r}; rows as paired in the file", scaling)
+
+
+def _chosen(source: str, arrays: Arrays, views: Iterable[str] | None) -> dict[str, str]:
+    """View name -> key of its array."""
+    named = [str(n) for n in arrays["view_names"]] if "view_names" in arrays else []
+    keys = {name: f"x{i}" for i, name in enumerate(named)}
+    for name, key in keys.items():
+        if key not in arrays:
+            raise DataError(f"{source}: 'view_names' calls view {name!r}, but there is no array {key!r}")
+    others = [k for k in arrays if k not in RESERVED and k not in keys.values() and not k.startswith("present_")]
+    found = keys | {key: key for key in others if arrays[key].ndim >= 2}
+    wanted = list(found) if views is None else list(views)
+    for name in wanted:
+        if name not in found and name not in others:
+            raise nearest(f"view in {source}", name, [*found, *others])
+    if not wanted:
+        raise DataError(f"{source}: there is no view; give at least one array with two axes, [N, features]")
+    return {name: found.get(name, name) for name in wanted}
+
+
+def _labels(source: str, arrays: Arrays) -> tuple[Tensor, tuple[str, ...]]:
+    y = arrays["y"]
+    if y.ndim != 1 or y.dtype.kind not in "USiub":
+        raise DataError(f"{source}: 'y' has shape {y.shape} and type {y.dtype}; give one whole number or text a row")
+    if y.dtype.kind in "US":
+        names = sorted({str(label) for label in y})
+        return torch.tensor([names.index(str(label)) for label in y], dtype=torch.long), tuple(names)
+    target = torch.tensor(y.tolist(), dtype=torch.long)
+    if "class_names" in arrays:
+        names = [str(name) for name in arrays["class_names"]]
+    else:
+        names = [str(label) for label in range(int(target.max()) + 1 if len(target) else 0)]
+    wrong = ((target < 0) | (target >= len(names))).nonzero()[:, 0]
+    if len(wrong):
+        row = int(wrong[0])
+        raise DataError(
+            f"{source}: 'y', row {row}: label {int(target[row])} is not in 0..{len(names) - 1}; "
+            "count labels from 0 and name each class in 'class_names'"
+        )
+    return target, tuple(names)
+
+
+def _numbers(array: np.ndarray[Any, Any], tokens: bool) -> Tensor:
+    numpy = require("numpy", "train")
+    if tokens:
+        return torch.from_numpy(array.astype(numpy.int64))
+    kept = array.dtype in (numpy.uint8, numpy.float16)
+    return torch.from_numpy(numpy.ascontiguousarray(array if kept else array.astype(numpy.float32)))
+
+
+def _gaps(name: str, values: Tensor, given: np.ndarray[Any, Any] | None) -> tuple[Tensor, list[str]]:
+    """Absent rows (all NaN, or so marked) and a line for each row that is broken instead."""
+    flat = values.reshape(len(values), -1)
+    absent = (
+        flat.isnan().all(1)
+        if flat.shape[1] and values.is_floating_point()
+        else torch.zeros(len(values), dtype=torch.bool)
+    )
+    problems = []
+    if given is not None:
+        if given.shape != (len(values),) or given.dtype.kind != "b":
+            problems.append(f"'present_{name}' has shape {given.shape} and type {given.dtype}; give [N] booleans")
+        else:
+            absent |= ~torch.from_numpy(given.copy())
+    broken = (~flat.isfinite() & ~absent[:, None]).nonzero()
+    for row in torch.unique(broken[:, 0]).tolist():
+        column = int(broken[broken[:, 0] == row][0, 1])
+        value = float(flat[row, column])
+        problems.append(f"view {name!r}, row {row}, column {column}: {value}; mark an absent row by NaN throughout")
+    return absent, problems
