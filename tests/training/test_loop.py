@@ -12,7 +12,7 @@ from evigrad.data import collate
 from evigrad.training import DivergedError, Hardware, Optimizer, Schedule, Selection, fit, read_result
 from evigrad.training.checkpoint import load_checkpoint
 from evigrad.training.order import EpochPlan
-from tests.training.toy import last, method, network, settings, views
+from tests.training.toy import Precise, last, method, network, settings, views
 
 
 def bare_joint_loop(training, data, initial):
@@ -76,10 +76,7 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch_also_on_an_incomplet
         model = network().double()
         recording, seen[parts] = gradient_recorder(model)
         training = last(epochs=1, batch_size=16, accumulate=parts, optimizer=Optimizer(learning_rate=0.0))
-        data = views(37)
-        data.inputs = {name: value.double() for name, value in data.inputs.items()}
-        data._read = lambda name, index, data=data: data.inputs[name][index]
-        fit(model, recording, data, folder=tmp_path / str(parts), training=training)
+        fit(model, recording, views(37, kind=Precise), folder=tmp_path / str(parts), training=training)
     assert len(seen[1]) == len(seen[accumulate]) == 3
     for whole, parts in zip(seen[1], seen[accumulate], strict=True):
         for a, b in zip(whole, parts, strict=True):

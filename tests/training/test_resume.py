@@ -3,9 +3,7 @@
 import json
 import os
 import signal
-import sys
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ import torch
 from torch import nn
 
 from evigrad.training import INTERRUPTED, Interrupted, Selection, fit, read_result
+from tests.training.processes import in_another_process
 from tests.training.toy import method, network, settings, views
 
 IDENTICAL = (
@@ -46,25 +45,6 @@ def train(folder: Path, resume: bool = False, name: str = "ogm_ge", **changes):
     training = settings(**{"epochs": 3, "checkpoint_every": 2, "log_every": 2, "ema_decay": 0.9, **changes})
     data = views(70), views(30, 1), views(31, 2)
     return fit(model, method(name), *data, folder=folder, training=training, resume=resume)
-
-
-def in_another_process(work) -> int:
-    """Run ``work`` in a forked process; returns its exit code, negative for a signal."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: none of ours is running
-        child = os.fork()
-    if child == 0:
-        try:
-            work()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            code = 1
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def die():

@@ -10,7 +10,14 @@ from evigrad.training import Optimizer, Selection, Training
 CLASSES = ("x", "y", "z")
 
 
-def views(samples: int, seed: int = 0, missing: float = 0.0) -> Views:
+class Precise(Views):
+    """Views that are read in 64 bits, for comparisons that must be tight."""
+
+    def _read(self, name, index):
+        return self.inputs[name][index].double()
+
+
+def views(samples: int, seed: int = 0, missing: float = 0.0, kind: type[Views] = Views) -> Views:
     """Two noisy views of a label; with ``missing``, each sample may lack the second."""
     generator = torch.Generator().manual_seed(seed)
     target = torch.randint(3, (samples,), generator=generator)
@@ -20,7 +27,7 @@ def views(samples: int, seed: int = 0, missing: float = 0.0) -> Views:
         "image": torch.randn(samples, 4, generator=generator) - shift,
     }
     present = {"image": torch.rand(samples, generator=generator) >= missing}
-    return Views(inputs, target, CLASSES, "toy", present=present)
+    return kind(inputs, target, CLASSES, "toy", present=present)
 
 
 def network(seed: int = 0, **options):

@@ -59,7 +59,6 @@ class Run:
     fabric: Fabric
     network: WrappedNetwork
     method: Method
-    optimizer: torch.optim.Optimizer
     surgery: LentSurgery
     plan: EpochPlan
     training: Training
@@ -186,7 +185,7 @@ def assemble(
     )
     surgery = LentSurgery(fabric, wrapped, torch.Generator().manual_seed(training.seed))
     average = WeightAverage(network, training.ema_decay) if training.ema_decay else None
-    return Run(fabric, wrapped, method, optimizer, surgery, plan, training, folder, prepared, average)
+    return Run(fabric, wrapped, method, surgery, plan, training, folder, prepared, average)
 
 
 def seed_everything(seed: int) -> None:

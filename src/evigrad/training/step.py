@@ -30,7 +30,7 @@ def optimizer_step(run: Run, batches: Iterator[Batch], sizes: list[int]) -> tupl
         the number of samples this rank has seen.
     """
     rate = _set_rate(run)
-    run.optimizer.zero_grad()
+    run.network.optimizer.zero_grad()
     loss: Tensor = torch.zeros((), device=run.fabric.device)
     for number, size in enumerate(sizes):
         run.surgery.weight = run.plan.weight(run.position.step_in_epoch, run.fabric.global_rank, size)
@@ -44,7 +44,7 @@ def optimizer_step(run: Run, batches: Iterator[Batch], sizes: list[int]) -> tupl
         run.method.after_backward(run.network, run.surgery)
         if run.training.clip_norm is not None:
             run.network.clip(run.training.clip_norm)
-    run.optimizer.step()
+    run.network.optimizer.step()
     if run.average is not None:
         run.average.update(run.network.module)
     return loss, rate, sum(sizes)
