@@ -81,9 +81,7 @@ def assert_resumes(name: str, **options: object) -> None:
     method, optimizer, surgery = prepared(name, network, **options), sgd(network), Dividing()
     optimizer = sgd(network)
     train(method, network, batches[:5], surgery=surgery, optimizer=optimizer, epoch=1)
-    saved = deepcopy(
-        (network.state_dict(), method.state_dict(), optimizer.state_dict(), surgery.generator.get_state())
-    )
+    saved = deepcopy((network.state_dict(), method.state_dict(), optimizer.state_dict(), surgery.generator.get_state()))
     train(method, network, batches[5:], surgery=surgery, optimizer=optimizer, epoch=2)
 
     fresh = toy_network(seed=1)

@@ -4,7 +4,7 @@ import pytest
 
 from evigrad.methods import METHODS
 from tests.properties import methods as properties
-from tests.properties.toys import SHAPES, VECTORS
+from tests.properties.toys import SHAPES
 
 pytestmark = pytest.mark.parametrize("name", METHODS)
 

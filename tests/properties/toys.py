@@ -141,7 +141,9 @@ def reordered(network: MultimodalNetwork, order: Sequence[str]) -> MultimodalNet
         other.linear.weight.copy_(torch.cat([fusion.block(name) for name in order], dim=1))
         other.linear.bias.copy_(fusion.linear.bias)
     encoders = {name: deepcopy(network.encoders[name]) for name in order}
-    return MultimodalNetwork(encoders, other, {name: deepcopy(network.heads[name]) for name in order if name in network.heads})
+    return MultimodalNetwork(
+        encoders, other, {name: deepcopy(network.heads[name]) for name in order if name in network.heads}
+    )
 
 
 def weights(network: nn.Module) -> dict[str, Tensor]:

@@ -96,9 +96,7 @@ class Method(nn.Module):
     rescales_gradients: ClassVar[bool] = False
     """Whether the method acts through the size of gradients, which Adam and its kin divide out."""
 
-    def prepare(
-        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
-    ) -> None:
+    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
         """Build or adapt the heads of ``network``; ``dataset_size`` is N, the number of training samples."""
 
     def check_optimizer(self, optimizer: torch.optim.Optimizer) -> None:

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from evigrad.calibration import CalibratedLoss, CalibratedOutput, Diagnostics
 from torch import Tensor, nn
 
+from evigrad.calibration import CalibratedLoss, CalibratedOutput, Diagnostics
 from evigrad.methods.base import StepResult, Surgery
 from evigrad.methods.uniform import Uniform
 from evigrad.networks import Concatenation, MultimodalNetwork, Output
@@ -89,9 +89,7 @@ class BOGC(Uniform):
         self._criterion: list[CalibratedLoss] = []
         self._diagnostics = Diagnostics()
 
-    def prepare(
-        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
-    ) -> None:
+    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
         """Build the criterion around the network's heads and fusion."""
         super().prepare(network, dataset_size, steps_per_epoch, epochs)
         fusion = network.fusion

@@ -25,9 +25,7 @@ __all__ = ["Joint"]
 class Joint(Method):
     """Minimise the joint head's cross-entropy L_mm alone."""
 
-    def prepare(
-        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
-    ) -> None:
+    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
         """Remove the unimodal heads."""
         network.drop_heads()
 

@@ -33,14 +33,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from evigrad.calibration.errors import choose, positive
 from evigrad.methods.base import StepResult, Surgery, unwrap
-from evigrad.methods.checks import at_least
 from evigrad.methods.gradients import Gradients, put, reduce_gradients, take
 from evigrad.methods.losses import joint_loss, unimodal_losses
 from evigrad.methods.ownership import encoder_parameters
 from evigrad.methods.uniform import Uniform
 from evigrad.networks import Output
-from evigrad.networks.names import nearest
 
 if TYPE_CHECKING:
     from evigrad.data import Batch
@@ -62,9 +61,8 @@ class MMPareto(Uniform):
 
     def __init__(self, gamma: float = 1.5, rescale: Rescale = "tensor") -> None:
         super().__init__()
-        if rescale not in get_args(Rescale):
-            raise ValueError(f"`rescale` {rescale!r} is unknown; {nearest(rescale, get_args(Rescale))}")
-        self.gamma = at_least("gamma", gamma, 0.0, exclusive=True)
+        choose("rescale", rescale, get_args(Rescale))
+        self.gamma = positive("gamma", gamma)
         self.rescale = rescale
         self._joint: Gradients = {}
         self._parts: tuple[Gradients, Gradients] = ({}, {})
@@ -143,9 +141,7 @@ def combine(
     sums = [a + b for a, b in zip(joint, own, strict=True)]
     mixed = [2 * weight.to(a) * a + 2 * (1 - weight).to(b) * b for a, b in zip(joint, own, strict=True)]
     if rescale == "tensor":
-        factors = [
-            _restore(_dot([total], [total]), _dot([h], [h])) for total, h in zip(sums, mixed, strict=True)
-        ]
+        factors = [_restore(_dot([total], [total]), _dot([h], [h])) for total, h in zip(sums, mixed, strict=True)]
     else:
         factors = [_restore(_dot(sums, sums), _dot(mixed, mixed))] * len(mixed)
     finite = (square_joint + square_own).isfinite()

@@ -32,12 +32,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from evigrad.calibration.errors import choose, positive
 from evigrad.methods.base import StepResult, Surgery, unwrap
-from evigrad.methods.checks import at_least
 from evigrad.methods.joint import Joint
 from evigrad.methods.ownership import encoder_parameters
 from evigrad.networks import Concatenation, MultimodalNetwork, Output, Sum
-from evigrad.networks.names import nearest
 
 if TYPE_CHECKING:
     from evigrad.data import Batch
@@ -72,13 +71,10 @@ class OGMGE(Joint):
         tensors: Tensors = "auto",
     ) -> None:
         super().__init__()
-        if tensors not in get_args(Tensors):
-            raise ValueError(f"`tensors` {tensors!r} is unknown; {nearest(tensors, get_args(Tensors))}")
+        choose("tensors", tensors, get_args(Tensors))
         if end is not None and end < start:
-            raise ValueError(
-                f"`end` {end} is before `start` {start}; give a window of epochs with start <= end."
-            )
-        self.alpha = at_least("alpha", alpha, 0.0)
+            raise ValueError(f"`end` {end} is before `start` {start}; give a window of epochs with start <= end.")
+        self.alpha = positive("alpha", alpha, allow_zero=True)
         self.noise = noise
         self.start = start
         self.end = end
@@ -88,9 +84,7 @@ class OGMGE(Joint):
         self._complete = True
         self._last: dict[str, Tensor] = {}
 
-    def prepare(
-        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
-    ) -> None:
+    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
         """Check that the joint logits split by modality and that there is something to damp."""
         super().prepare(network, dataset_size, steps_per_epoch, epochs)
         if not isinstance(network.fusion, Concatenation | Sum):

@@ -28,9 +28,7 @@ def encoder_parameters(network: MultimodalNetwork) -> dict[str, list[nn.Paramete
     counts = Counter(id(parameter) for owner in owners for parameter in owner.parameters())
     return {
         name: [
-            parameter
-            for parameter in encoder.parameters()
-            if parameter.requires_grad and counts[id(parameter)] == 1
+            parameter for parameter in encoder.parameters() if parameter.requires_grad and counts[id(parameter)] == 1
         ]
         for name, encoder in network.encoders.items()
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from evigrad.calibration.errors import choose
 from evigrad.methods.base import Method
-from evigrad.networks.names import nearest
 
 __all__ = ["METHODS", "build_method"]
 
@@ -35,6 +35,4 @@ def build_method(name: str, **options: Any) -> Method:
         >>> build_method("uniform", unimodal_weight=0.5).unimodal_weight
         0.5
     """
-    if name not in METHODS:
-        raise ValueError(f"unknown method {name!r}; {nearest(name, METHODS)}")
-    return METHODS[name](**options)
+    return METHODS[choose("method", name, METHODS)](**options)

@@ -35,8 +35,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from evigrad.calibration.errors import positive
 from evigrad.methods.base import Method
-from evigrad.methods.checks import at_least, needs_heads
+from evigrad.methods.checks import needs_heads
 from evigrad.methods.losses import present_mean
 from evigrad.networks import MultimodalNetwork, Output
 
@@ -59,14 +60,12 @@ class TMC(Method):
 
     def __init__(self, annealing: int = 10, pseudo_view: bool = False) -> None:
         super().__init__()
-        self.annealing = int(at_least("annealing", annealing, 0))
+        self.annealing = int(positive("annealing", annealing, allow_zero=True))
         self.pseudo_view = pseudo_view
         self.register_buffer("epoch", torch.zeros((), dtype=torch.long))
         self._uncertainty: dict[str, Tensor] = {}
 
-    def prepare(
-        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
-    ) -> None:
+    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
         """Take the unimodal heads for evidence; without a pseudo-view the joint head goes."""
         needs_heads(network, "TMC")
         if not self.pseudo_view:
@@ -89,9 +88,7 @@ class TMC(Method):
             terms = [dirichlet_loss(combined, batch.target, self.penalty).mean()]
             for name, view in views.items():
                 values = dirichlet_loss(view, batch.target, self.penalty)
-                terms.append(
-                    present_mean(values, batch.present[name]) if name in batch.present else values.mean()
-                )
+                terms.append(present_mean(values, batch.present[name]) if name in batch.present else values.mean())
         self._remember({**views, "combined": combined})
         return torch.stack(terms).sum()
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from evigrad.calibration.errors import positive
 from evigrad.methods.base import Method
-from evigrad.methods.checks import at_least, needs_heads
+from evigrad.methods.checks import needs_heads
 from evigrad.methods.losses import joint_loss, unimodal_losses
 from evigrad.networks import MultimodalNetwork, Output
 
@@ -32,11 +33,9 @@ class Uniform(Method):
 
     def __init__(self, unimodal_weight: float = 1.0) -> None:
         super().__init__()
-        self.unimodal_weight = at_least("unimodal_weight", unimodal_weight, 0.0)
+        self.unimodal_weight = positive("unimodal_weight", unimodal_weight, allow_zero=True)
 
-    def prepare(
-        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
-    ) -> None:
+    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
         """Nothing to adapt: the network's own heads are what is trained."""
         needs_heads(network, "Uniform")
 

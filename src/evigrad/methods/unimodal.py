@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from evigrad.calibration.errors import choose
 from evigrad.methods.base import Method
 from evigrad.methods.checks import needs_heads
 from evigrad.methods.losses import unimodal_losses
 from evigrad.networks import MultimodalNetwork, Output
-from evigrad.networks.names import nearest
 
 if TYPE_CHECKING:
     from evigrad.data import Batch
@@ -39,16 +39,11 @@ class Unimodal(Method):
         super().__init__()
         self.modality = modality
 
-    def prepare(
-        self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int
-    ) -> None:
+    def prepare(self, network: MultimodalNetwork, dataset_size: int, steps_per_epoch: int, epochs: int) -> None:
         """Remove the fusion, and everything of the other modalities."""
         needs_heads(network, "Unimodal")
         if self.modality is not None:
-            if self.modality not in network.encoders:
-                raise ValueError(
-                    f"unknown `modality` {self.modality!r}; {nearest(self.modality, network.modalities)}"
-                )
+            choose("modality", self.modality, network.modalities)
             network.keep([self.modality])
         network.drop_fusion()
 

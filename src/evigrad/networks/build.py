@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from evigrad.calibration.errors import choose
 from evigrad.networks.encoders import ENCODERS
 from evigrad.networks.fusion import FUSIONS
 from evigrad.networks.initialisation import Scheme, initialise
-from evigrad.networks.names import nearest
 from evigrad.networks.network import MultimodalNetwork
 
 __all__ = ["build_encoder", "build_network"]
@@ -29,9 +29,7 @@ def build_encoder(name: str, shape: tuple[int, ...], **options: Any) -> nn.Modul
     shape = tuple(int(size) for size in shape)
     if name == "auto":
         name = _BY_RANK.get(len(shape), "mlp")
-    if name not in ENCODERS:
-        raise ValueError(f"unknown encoder {name!r}; {nearest(name, ['auto', *ENCODERS])}")
-    return ENCODERS[name](shape, **options)
+    return ENCODERS[choose("encoder", name, ENCODERS)](shape, **options)
 
 
 def build_network(
@@ -59,9 +57,7 @@ def build_network(
         seed: of the weights, which depend on nothing else; torch's global generator is left as it was.
 
     Example:
-        >>> network = build_network(
-        ...     {"sound": (1, 28, 28), "words": (16,)}, classes=3, encoders={"words": "text"}
-        ... )
+        >>> network = build_network({"sound": (1, 28, 28), "words": (16,)}, classes=3, encoders={"words": "text"})
         >>> type(network.encoders["sound"]).__name__, type(network.encoders["words"]).__name__
         ('SmallCNN', 'TextEncoder')
     """
@@ -69,14 +65,10 @@ def build_network(
     chosen = {name: encoders if isinstance(encoders, str) else encoders.get(name, "auto") for name in shapes}
     _check_names(shapes, {} if isinstance(encoders, str) else encoders, "encoders")
     _check_names(shapes, options, "encoder_options")
-    if fusion not in FUSIONS:
-        raise ValueError(f"unknown fusion {fusion!r}; {nearest(fusion, FUSIONS)}")
+    choose("fusion", fusion, FUSIONS)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        built = {
-            name: build_encoder(chosen[name], shape, **options.get(name, {}))
-            for name, shape in shapes.items()
-        }
+        built = {name: build_encoder(chosen[name], shape, **options.get(name, {})) for name, shape in shapes.items()}
         widths = {name: int(encoder.width) for name, encoder in built.items()}  # type: ignore[arg-type]
         network = MultimodalNetwork(built, FUSIONS[fusion](widths, classes, **(fusion_options or {})))
         if initialisation is not None:
@@ -86,5 +78,4 @@ def build_network(
 
 def _check_names(shapes: Mapping[str, object], given: Mapping[str, object], argument: str) -> None:
     for name in given:
-        if name not in shapes:
-            raise ValueError(f"`{argument}` names the modality {name!r}; {nearest(name, shapes)}")
+        choose(argument, name, shapes)

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from evigrad.networks.names import nearest
+from evigrad.calibration.errors import choose
 
 __all__ = ["Scheme", "initialise"]
 
@@ -27,8 +27,7 @@ def initialise(module: nn.Module, scheme: Scheme, generator: torch.Generator | N
         scheme: ``"mmpareto"`` or ``"ogm"``.
         generator: source of the draws; None is torch's global one.
     """
-    if scheme not in get_args(Scheme):
-        raise ValueError(f"`scheme` {scheme!r} is unknown; {nearest(scheme, get_args(Scheme))}")
+    choose("scheme", scheme, get_args(Scheme))
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu", generator=generator)

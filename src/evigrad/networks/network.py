@@ -50,9 +50,7 @@ class MultimodalNetwork(nn.Module):
             heads = {name: nn.Linear(width, self.classes) for name, width in widths.items()}
         elif set(heads) - set(encoders):
             extra = sorted(set(heads) - set(encoders))
-            raise ValueError(
-                f"`heads` has {extra}, which `encoders` ({list(encoders)}) does not; use the same names."
-            )
+            raise ValueError(f"`heads` has {extra}, which `encoders` ({list(encoders)}) does not; use the same names.")
         self.encoders = nn.ModuleDict(encoders)
         self.heads = nn.ModuleDict(heads)
         self.fusion = fusion
@@ -62,9 +60,7 @@ class MultimodalNetwork(nn.Module):
         """Names of the modalities, in the order of the fusion's features."""
         return tuple(self.encoders)
 
-    def encode(
-        self, inputs: Mapping[str, Tensor], present: Mapping[str, Tensor] | None = None
-    ) -> dict[str, Tensor]:
+    def encode(self, inputs: Mapping[str, Tensor], present: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Features ``[B, K_i]`` of every modality; rows of absent samples are zero.
 
         Args:
@@ -155,7 +151,5 @@ def _classes(fusion: nn.Module) -> int:
 def _batch(encoders: nn.ModuleDict, inputs: Mapping[str, Tensor]) -> tuple[int, torch.device]:
     known = [inputs[name] for name in encoders if name in inputs]
     if not known:
-        raise ValueError(
-            f"`inputs` holds {list(inputs)}, none of the modalities {list(encoders)}; give at least one."
-        )
+        raise ValueError(f"`inputs` holds {list(inputs)}, none of the modalities {list(encoders)}; give at least one.")
     return known[0].shape[0], known[0].device

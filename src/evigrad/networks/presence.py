@@ -38,7 +38,8 @@ def zero_touching(encoder: nn.Module, batch: int, device: torch.device) -> Tenso
     A rank of a DDP group whose batch lacks a modality must still report its parameters, or the others wait
     for ever.
     """
-    zero = torch.zeros(batch, int(encoder.width), device=device)  # type: ignore[arg-type]
+    dtype = next((p.dtype for p in encoder.parameters() if p.is_floating_point()), None)
+    zero = torch.zeros(batch, int(encoder.width), device=device, dtype=dtype)  # type: ignore[arg-type]
     for parameter in encoder.parameters():
         if parameter.requires_grad:
             # an empty slice: its sum is 0 even where a weight is infinite
@@ -58,9 +59,7 @@ def mask_absent(features: Mapping[str, Tensor], present: Mapping[str, Tensor] | 
     if present is None:
         return dict(features)
     return {
-        name: torch.where(present[name][:, None], value, torch.zeros_like(value))
-        if name in present
-        else value
+        name: torch.where(present[name][:, None], value, torch.zeros_like(value)) if name in present else value
         for name, value in features.items()
     }
 

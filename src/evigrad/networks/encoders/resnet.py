@@ -36,9 +36,7 @@ class ResNet18(nn.Module):
         channels = check_shape("ResNet18", shape)
         self.conv = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
         self.norm = nn.BatchNorm2d(64)
-        self.stages = nn.Sequential(
-            _stage(64, 64, 1), _stage(64, 128, 2), _stage(128, 256, 2), _stage(256, 512, 2)
-        )
+        self.stages = nn.Sequential(_stage(64, 64, 1), _stage(64, 128, 2), _stage(128, 256, 2), _stage(256, 512, 2))
         initialise(self, initialisation)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -59,9 +57,7 @@ class _Block(nn.Module):
         self.norm2 = nn.BatchNorm2d(outer)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inner != outer:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(inner, outer, 1, stride=stride, bias=False), nn.BatchNorm2d(outer)
-            )
+            self.shortcut = nn.Sequential(nn.Conv2d(inner, outer, 1, stride=stride, bias=False), nn.BatchNorm2d(outer))
 
     def forward(self, maps: Tensor) -> Tensor:
         hidden = F.relu(self.norm1(self.conv1(maps)))

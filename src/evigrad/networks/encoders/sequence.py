@@ -92,9 +92,7 @@ class TextEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if len(shape) != 1:
-            raise ValueError(
-                f"`shape` {tuple(shape)} is not (length,), which TextEncoder reads; give token numbers."
-            )
+            raise ValueError(f"`shape` {tuple(shape)} is not (length,), which TextEncoder reads; give token numbers.")
         self.width = width
         self.vocabulary = vocabulary
         self.embedding = nn.Embedding(vocabulary, width, padding_idx=0)

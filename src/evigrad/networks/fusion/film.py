@@ -33,22 +33,17 @@ class FiLM(Fusion):
     def __init__(self, widths: Mapping[str, int], classes: int, width: int = 128) -> None:
         super().__init__(widths, classes)
         self.projections = nn.ModuleDict({name: nn.Linear(size, width) for name, size in self.widths.items()})
-        self.modulations = nn.ModuleDict(
-            {name: nn.Linear(width, 2 * width, bias=False) for name in self.widths}
-        )
+        self.modulations = nn.ModuleDict({name: nn.Linear(width, 2 * width, bias=False) for name in self.widths})
         self.linear = nn.Linear(width, classes)
 
     def combine(self, features: dict[str, Tensor], present: Mapping[str, Tensor] | None) -> Tensor:
         """The sum of the modulated projections."""
         here = presence(features, present)[..., None]
-        projected = (
-            torch.stack([self.projections[name](value) for name, value in features.items()], dim=1) * here
-        )
+        projected = torch.stack([self.projections[name](value) for name, value in features.items()], dim=1) * here
         others = (here.sum(dim=1, keepdim=True) - here.long()).clamp(min=1)
         context = (projected.sum(dim=1, keepdim=True) - projected) / others
         modulated = [
-            self._modulate(name, projected[:, index], context[:, index])
-            for index, name in enumerate(features)
+            self._modulate(name, projected[:, index], context[:, index]) for index, name in enumerate(features)
         ]
         return (torch.stack(modulated, dim=1) * here).sum(dim=1)
 

@@ -36,9 +36,7 @@ class Gated(Fusion):
     def combine(self, features: dict[str, Tensor], present: Mapping[str, Tensor] | None) -> Tensor:
         """The gated sum of the hidden representations."""
         everything = torch.cat(list(features.values()), dim=1)
-        hidden = torch.stack(
-            [self.projections[name](value).tanh() for name, value in features.items()], dim=1
-        )
+        hidden = torch.stack([self.projections[name](value).tanh() for name, value in features.items()], dim=1)
         scores = torch.stack([self.gates[name](everything) for name in features], dim=1)
         here = presence(features, present)[..., None]
         # the lowest number and not -inf: a sample with nothing present must give 0 and not 0/0

@@ -31,9 +31,7 @@ class LowRankTensor(Fusion):
     def __init__(self, widths: Mapping[str, int], classes: int, width: int = 128, rank: int = 4) -> None:
         super().__init__(widths, classes)
         self.rank = rank
-        self.factors = nn.ModuleDict(
-            {name: nn.Linear(size, rank * width) for name, size in self.widths.items()}
-        )
+        self.factors = nn.ModuleDict({name: nn.Linear(size, rank * width) for name, size in self.widths.items()})
         for factor in self.factors.values():
             nn.init.ones_(factor.bias)  # type: ignore[arg-type]
         self.mixture = nn.Parameter(torch.full((rank,), 1.0 / rank))

@@ -41,7 +41,4 @@ class Sum(Fusion):
         """Each modality's share ``W P_m z_m + b/M`` of the joint logits, which they add up to."""
         masked = mask_absent({name: features[name] for name in self.widths}, present)
         bias = self.linear.bias / len(masked)
-        return {
-            name: self.projections[name](value) @ self.linear.weight.T + bias
-            for name, value in masked.items()
-        }
+        return {name: self.projections[name](value) @ self.linear.weight.T + bias for name, value in masked.items()}

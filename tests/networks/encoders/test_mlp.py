@@ -1,0 +1,18 @@
+import torch
+from torch import nn
+
+from evigrad.networks import MLP
+
+
+def test_is_affine_maps_with_relu():
+    encoder, inputs = MLP((2, 3), width=4, hidden=(5,)), torch.randn(7, 2, 3)
+    first, second = (layer for layer in encoder.modules() if isinstance(layer, nn.Linear))
+    hidden = (inputs.reshape(7, 6) @ first.weight.T + first.bias).clamp(min=0)
+    torch.testing.assert_close(encoder(inputs), (hidden @ second.weight.T + second.bias).clamp(min=0))
+
+
+def test_dropout_spares_the_features():
+    encoder = MLP((6,), width=50, hidden=(40,), dropout=0.5)
+    kinds = [type(layer) for layer in encoder.layers]
+    assert kinds.count(nn.Dropout) == 1
+    assert kinds[-1] is nn.ReLU

@@ -1,0 +1,47 @@
+import pytest
+import torch
+
+from evigrad.networks import SequenceEncoder, TextEncoder
+
+
+def test_padding_of_a_sequence_is_not_seen():
+    encoder = SequenceEncoder((6, 3), width=8, heads=2).eval()
+    short = torch.randn(2, 4, 3)
+    padded = torch.cat([short, torch.zeros(2, 5, 3)], dim=1)
+    torch.testing.assert_close(encoder(padded), encoder(short))
+
+
+def test_padding_of_text_is_not_seen():
+    encoder = TextEncoder((6,), vocabulary=20, width=8, heads=2).eval()
+    short = torch.randint(1, 20, (2, 4))
+    padded = torch.cat([short, torch.zeros(2, 3, dtype=torch.long)], dim=1)
+    torch.testing.assert_close(encoder(padded), encoder(short))
+
+
+def test_order_matters():
+    encoder = TextEncoder((4,), vocabulary=20, width=8, heads=2).eval()
+    words = torch.tensor([[1, 2, 3, 4]])
+    assert not torch.allclose(encoder(words), encoder(words.flip(1)))
+
+
+def test_empty_sequences_have_finite_features_and_gradients():
+    encoder = SequenceEncoder((4, 3), width=8, heads=2)
+    features = encoder(torch.zeros(2, 4, 3))
+    features.sum().backward()
+    assert features.isfinite().all()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in encoder.parameters())
+
+
+def test_float_token_numbers_are_read():
+    encoder = TextEncoder((4,), vocabulary=20, width=8, heads=2).eval()
+    words = torch.randint(0, 20, (2, 4))
+    torch.testing.assert_close(encoder(words.float()), encoder(words))
+
+
+def test_refuses_other_shapes():
+    with pytest.raises(ValueError, match=r"`shape` \(4,\) is not \(length, features\).*take TextEncoder"):
+        SequenceEncoder((4,))
+    with pytest.raises(ValueError, match=r"`shape` \(4, 3\) is not \(length,\), which TextEncoder reads"):
+        TextEncoder((4, 3))
+    with pytest.raises(ValueError, match="`width` 10 is not a multiple of `heads` 4"):
+        TextEncoder((4,), width=10)

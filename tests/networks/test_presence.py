@@ -1,0 +1,74 @@
+import pytest
+import torch
+from torch import nn
+
+from evigrad.networks import MLP, SmallCNN
+from evigrad.networks.presence import encode_present, mask_absent, zero_touching
+
+SOME = torch.tensor([True, False, True, True, False])
+
+
+@pytest.fixture
+def images() -> torch.Tensor:
+    values = torch.randn(5, 1, 6, 6)
+    values[~SOME] = torch.nan
+    return values
+
+
+def test_present_rows_are_encoded_as_a_batch_of_their_own(images):
+    torch.manual_seed(0)
+    encoder, other = SmallCNN((1, 6, 6), width=4), SmallCNN((1, 6, 6), width=4)
+    other.load_state_dict(encoder.state_dict())
+    features, expected = encode_present(encoder, images, SOME), other(images[SOME])
+    features.square().sum().backward()
+    expected.square().sum().backward()
+    torch.testing.assert_close(features[SOME], expected, rtol=0, atol=0)
+    assert (features[~SOME] == 0).all()
+    for mine, theirs in zip(encoder.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=0, atol=0)
+    for mine, theirs in zip(encoder.buffers(), other.buffers(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+
+
+def test_evaluation_gives_the_same_rows_with_static_shapes(images):
+    encoder = SmallCNN((1, 6, 6), width=4).eval()
+    features = encode_present(encoder, images, SOME)
+    torch.testing.assert_close(features[SOME], encoder(images[SOME]))
+    assert (features[~SOME] == 0).all()
+
+
+def test_a_wholly_absent_modality_gives_zero_gradients_and_leaves_statistics(images):
+    encoder = SmallCNN((1, 6, 6), width=4)
+    before = [buffer.clone() for buffer in encoder.buffers()]
+    features = encode_present(encoder, images, torch.zeros(5, dtype=torch.bool))
+    (features + 1).square().sum().backward()
+    assert features.shape == (5, 4)
+    assert (features == 0).all()
+    assert all(p.grad is not None and (p.grad == 0).all() for p in encoder.parameters())
+    for buffer, old in zip(encoder.buffers(), before, strict=True):
+        torch.testing.assert_close(buffer, old, rtol=0, atol=0)
+
+
+def test_touching_is_zero_even_for_infinite_weights_and_skips_frozen_ones():
+    encoder = MLP((3,), width=4)
+    nn.init.constant_(encoder.layers[1].weight, torch.inf)
+    encoder.layers[1].bias.requires_grad_(False)
+    zero = zero_touching(encoder, 2, torch.device("cpu"))
+    zero.sum().backward()
+    assert (zero == 0).all()
+    assert (encoder.layers[1].weight.grad == 0).all()
+    assert encoder.layers[1].bias.grad is None
+
+
+def test_tokens_keep_their_type():
+    from evigrad.networks import TextEncoder
+
+    encoder = TextEncoder((4,), vocabulary=9, width=8, heads=2).eval()
+    words = torch.randint(1, 9, (5, 4))
+    torch.testing.assert_close(encode_present(encoder, words, SOME)[SOME], encoder(words[SOME]))
+
+
+def test_masking_blocks_the_gradient():
+    values = torch.randn(5, 3, requires_grad=True)
+    mask_absent({"a": values}, {"a": SOME})["a"].sum().backward()
+    torch.testing.assert_close(values.grad, SOME[:, None].expand(5, 3).float())

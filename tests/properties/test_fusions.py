@@ -1,0 +1,29 @@
+"""Every fusion goes through every property."""
+
+import pytest
+import torch
+
+from evigrad.networks import FUSIONS, Fusion
+from tests.properties import fusions as properties
+
+
+@pytest.fixture(params=FUSIONS)
+def fusion(request) -> Fusion:
+    torch.manual_seed(0)
+    return FUSIONS[request.param](properties.WIDTHS, 4).double().eval()
+
+
+@pytest.mark.parametrize("name", [name for name in dir(properties) if name.startswith("assert_")])
+def test_property(fusion, name):
+    getattr(properties, name)(fusion)
+
+
+def test_lacking_features_are_an_error(fusion):
+    with pytest.raises(ValueError, match=r"`features` lacks \['words'\]; give every modality of the fusion"):
+        fusion({"sound": torch.zeros(2, 3), "image": torch.zeros(2, 5)})
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_no_modality_is_an_error(name):
+    with pytest.raises(ValueError, match="`widths` is empty"):
+        FUSIONS[name]({}, 4)
