@@ -1,7 +1,7 @@
 """The idea: gradients as random variables, their precision as evidence, one calibrated update.
 
-`CalibratedLoss` is the criterion. The stages that it is made of are plain functions on small tensors, for those who want
-to take one and plot it: `posterior`, `moments`, `opinion`, `combine`, `update`.
+`CalibratedLoss` is the criterion. The stages that it is made of are plain functions on small tensors, for those who
+want to take one and plot it: `posterior`, `moments`, `opinion`, `combine`, `update`.
 """
 
 from evigrad.calibration.diagnostics import Diagnostics, Trace

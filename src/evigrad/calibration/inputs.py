@@ -56,14 +56,14 @@ def check_values(inputs: Inputs, loss: str, classes: int) -> None:
     for name, count in zip(inputs.features, broken, strict=True):
         if count:
             raise ValueError(
-                f"`features['{name}']` holds NaN or infinite values in {count} of {len(inputs.features[name])} samples. "
-                "Look for a diverged encoder (lower the learning rate, clip gradients) or for bad input data; "
+                f"`features['{name}']` holds NaN or infinite values in {count} of {len(inputs.features[name])} "
+                "samples. Look for a diverged encoder (lower the learning rate, clip gradients) or for bad input data; "
                 "a sample without this modality belongs into `present`."
             )
     if wrong and not target.is_floating_point():
         raise ValueError(
-            f"`target` has {wrong} of {len(target)} labels outside 0..{classes - 1}: they run from {int(target.min())} to "
-            f"{int(target.max())}, the heads have {classes} outputs. Renumber the classes from 0 or widen the heads."
+            f"`target` has {wrong} of {len(target)} labels outside 0..{classes - 1}: they run from {int(target.min())} "
+            f"to {int(target.max())}, the heads have {classes} outputs. Renumber the classes from 0 or widen the heads."
         )
     if wrong:
         raise ValueError(f"`target` holds NaN or infinite values at {wrong} places. Check how the targets are made.")
@@ -113,8 +113,8 @@ def _mask(
     mask = present[name]
     if mask.dtype != torch.bool or mask.shape not in (shape, shape[:1]):
         raise ValueError(
-            f"`present['{name}']` is {mask.dtype} with shape {tuple(mask.shape)}; it must be a torch.bool tensor with shape "
-            f"{tuple(shape[:1])}, True where the sample has this modality."
+            f"`present['{name}']` is {mask.dtype} with shape {tuple(mask.shape)}; it must be a torch.bool tensor with "
+            f"shape {tuple(shape[:1])}, True where the sample has this modality."
         )
     if name not in features:
         return torch.zeros(shape.numel(), dtype=torch.bool, device=device)

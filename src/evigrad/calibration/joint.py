@@ -104,7 +104,7 @@ class Fusion(nn.Module):
         if len(seen) != 1 or seen[0].dim() != 2:
             shapes = [tuple(value.shape) for value in seen]
             raise RuntimeError(
-                f"The joint module's output layer '{self.output_name}' must see one [B, K] input a step, it saw {shapes}."
+                f"The joint module's output layer '{self.output_name}' must see one [B, K] input, it saw {shapes}."
             )
         return JointPass(logits, seen[0], features)
 
@@ -185,8 +185,8 @@ def _probe(fusion: Fusion, layers: dict[str, nn.Linear]) -> str:
         if out is logits:
             return key
     raise ValueError(
-        f"`joint` ({type(fusion.module).__name__}) must return the output of an nn.Linear unchanged: the posterior of that "
-        f"layer is what gives the joint gradient its variance. Its linear layers: {', '.join(layers) or 'none'}. "
+        f"`joint` ({type(fusion.module).__name__}) must return the output of an nn.Linear unchanged: the posterior of "
+        f"that layer is what gives the joint gradient its variance. Its linear layers: {', '.join(layers) or 'none'}. "
         "End the module with an nn.Linear."
     )
 

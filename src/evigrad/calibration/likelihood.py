@@ -1,7 +1,7 @@
 """The three losses a linear head may have: their value, their gradient at the logits and their curvature.
 
 A loss is a negative log-likelihood up to a constant factor. Its *value* follows PyTorch's own reduction (mean over the
-outputs for ``binary`` and ``square``), its *curvature* is that of the negative log-likelihood itself, a sum over outputs.
+outputs for ``binary`` and ``square``), its *curvature* is that of the negative log-likelihood itself: a sum.
 """
 
 from typing import ClassVar, Protocol

@@ -32,8 +32,8 @@ class CalibratedLoss(nn.Module):
     r"""Joint loss plus unimodal losses, with evidence-weighted gradients for the encoders (BOGC-MML).
 
     The value is the ordinary :math:`L = L_{fusion} + \varphi \sum_i L_{uni}^i`, a mean over the samples (a sample adds
-    nothing to the loss of a modality that it lacks). The heads get its ordinary gradients. Each encoder gets, per sample
-    and feature, its unimodal and its joint gradient weighted by how certain each is of that dimension:
+    nothing to the loss of a modality that it lacks). The heads get its ordinary gradients. Each encoder gets, per
+    sample and feature, its unimodal and its joint gradient weighted by how certain each is of that dimension:
     a Laplace posterior over each head gives the gradient's mean and variance, the precision becomes evidence, a reduced
     Dempster rule combines the two opinions.
 
@@ -49,7 +49,7 @@ class CalibratedLoss(nn.Module):
         scale: γ, by which the rescaled gradient is multiplied. 1.5 is the paper's choice.
         posterior: ``kronecker`` (scales to any number of classes), ``diagonal``, ``full`` (small heads only), or
             ``lowrank`` (exact, batch curvature only).
-        curvature: ``running`` (the posterior given the data set, from an exponential average) or ``batch`` (as printed).
+        curvature: ``running`` (the posterior given the data, by an exponential average) or ``batch`` (as printed).
         centre: ``weights`` (the current ones) or ``newton`` (one Newton step away, as printed).
         moments: ``linearized`` (deterministic), ``monte_carlo`` (as printed) or ``exact`` (square loss only).
         fusion: the joint gradient is that of the joint ``head``, or the ``average`` of the unimodal ones (as printed).
@@ -64,8 +64,8 @@ class CalibratedLoss(nn.Module):
         prior_precision: τ of the Gaussian prior. 1 is a unit normal prior on every weight.
         variance_floor: least variance of a dimension, relative to the sample's mean squared gradient.
         decay: of the running average. 0.99 remembers about 100 batches.
-        refresh: the running posterior is renewed at each of the first ``refresh`` steps and every ``refresh`` steps from
-            then on. 10 hides the cost of the eigen-decompositions.
+        refresh: the running posterior is renewed at each of the first ``refresh`` steps and every ``refresh`` steps
+            from then on. 10 hides the cost of the eigen-decompositions.
         rank: above this many features the running second moments are kept as a sketch of this rank.
         draws: number of Monte Carlo draws.
         probes: number of random deviations pulled back through a ``joint`` that isn't a concatenation; the relative
@@ -132,8 +132,8 @@ class CalibratedLoss(nn.Module):
         self.classes = _classes(linear)
         if fusion == "average" and len(set(self.widths.values())) > 1:
             raise ValueError(
-                f"fusion='average' averages gradients of different modalities and needs equal widths, got {self.widths}. "
-                "Use fusion='head', or give all encoders the same number of features."
+                f"fusion='average' averages gradients of different modalities and needs equal widths, got "
+                f"{self.widths}. Use fusion='head', or give all encoders the same number of features."
             )
         self.heads = nn.ModuleDict(linear)
         self.joint = _joint(joint_head, joint, joint_output, self.widths, self.classes)
@@ -149,8 +149,8 @@ class CalibratedLoss(nn.Module):
     ) -> CalibratedOutput:
         """The loss at ``features`` (name -> [B, K], or [B, ..., K] with a target for every position).
 
-        ``present`` (name -> bool [B]) says which samples have a modality; without it all do. What stands in the features
-        of an absent one is ignored, and no gradient flows into it.
+        ``present`` (name -> bool [B]) says which samples have a modality; without it all do. What stands in the
+        features of an absent one is ignored, and no gradient flows into it.
         """
         readings = self.calibration.readings
         inputs = read(features, target, present, self.widths, readings.loss, self.classes)
@@ -205,8 +205,8 @@ class _Inject(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             raise RuntimeError(
-                "CalibratedLoss can't be differentiated twice: `create_graph=True` was passed to backward or grad, but a "
-                "calibrated gradient is no function whose derivative exists. Call backward without create_graph; for a "
+                "CalibratedLoss can't be differentiated twice: `create_graph=True` was passed to backward or grad, but "
+                "a calibrated gradient is no function whose derivative exists. Call backward without create_graph; for a "
                 "gradient penalty, compute it from an ordinary loss on the features."
             )
         result: list[Tensor | None] = [grad]

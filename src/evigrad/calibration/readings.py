@@ -89,5 +89,5 @@ class Readings:
                 raise ValueError(f"`{argument}` must be a whole number of at least 1, got {count!r}.")
         if not 0 <= self.decay < 1:
             raise ValueError(
-                f"`decay` must be at least 0 and below 1, got {self.decay!r}; 0.99 remembers about the last 100 batches."
+                f"`decay` must be at least 0 and below 1, got {self.decay!r}; 0.99 remembers about 100 batches."
             )

@@ -1,6 +1,6 @@
 """Covariances between entries of a head's weights and its logits: all that a gradient's variance needs.
 
-For a random head Θ = [W, b] with C outputs, columns W_d and logits f = Θψ̃, three covariances over the outputs c suffice:
+For a random head Θ = [W, b] with C outputs, columns W_d and logits f = Θψ̃, three covariances over outputs suffice:
 
 - ``weights``: Cov(W_cd, W_c'd) for each column d;
 - ``cross``: Cov(W_cd, f_c') for each sample and column;
@@ -35,7 +35,7 @@ class Forms(Protocol):
 
 @dataclass(frozen=True)
 class DiagonalForms:
-    """Covariances that are diagonal in the orthonormal ``basis`` [C, C] of the outputs (None: the outputs themselves)."""
+    """Covariances that are diagonal in the orthonormal ``basis`` [C, C] of the outputs (None: the outputs as such)."""
 
     weights: Tensor  # [C, K]
     cross: Tensor  # [B, C, K]

@@ -15,8 +15,8 @@ from evigrad.calibration.structures.forms import DiagonalForms
 class Kronecker:
     """H = B̄ ⊗ A + τI with B̄ the mean of the B_j and A = Σψ̃ψ̃ᵀ, both by their eigenvectors, so that τ stays exact.
 
-    Features beyond the kept eigenvectors (``basis``) share one eigenvalue, ``tail``: zero for a single batch, and the mean
-    of what is left for a running average that is kept as a sketch.
+    Features beyond the kept eigenvectors (``basis``) share one eigenvalue, ``tail``: zero for a single batch, and the
+    mean of what is left for a running average that is kept as a sketch.
     """
 
     basis: Tensor  # eigenvectors of A, [D, m]
@@ -102,7 +102,7 @@ class Kronecker:
 
 
 def _nystrom(sketch: Tensor, probe: Tensor) -> tuple[Tensor, Tensor]:
-    """Leading eigenpairs of A from its product with ``probe`` (one-pass Nyström approximation, shifted for stability)."""
+    """Leading eigenpairs of A from its product with ``probe`` (one-pass Nyström, shifted for stability)."""
     wide, probe = sketch.double(), probe.double()
     shift = 1e-7 * torch.linalg.matrix_norm(wide)
     shifted = wide + shift * probe
