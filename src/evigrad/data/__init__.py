@@ -9,13 +9,14 @@
 from .batch import Altered, Batch, Sample, collate
 from .cells import Decoding
 from .conflict import ConflictDataset, ecml_conflict
+from .corrupted import CorruptedDataset, corrupt, corrupt_batch
 from .corruption import BlankWords, Damage, FeatureNoise, PixelNoise, SaltAndPepper, TimeMask
 from .dataset import Info, MultimodalDataset, Splits
 from .errors import DataError, DataReportError
 from .loading import EpochSampler, batches, seed_worker, whole
 from .memory import Views, split_views
-from .missing import MissingDataset, draw, drop, keep, presence, remove, remove_at_random, subsets
-from .noise import NOISE, CorruptedDataset, apply_noise, corrupt, corrupt_batch
+from .missing import MissingDataset, draw, drop, keep, remove, remove_at_random, subsets
+from .noise import NOISE, apply_noise
 from .prepare import prepare, verify
 from .registry import DATASETS, info, load, names, options
 from .scaling import SCALINGS, Affine
@@ -23,6 +24,7 @@ from .seeding import stream
 from .splitting import grouped, stratified
 from .synthetic import Planted, SyntheticViews, synthetic
 from .text import VOCABULARY, encode
+from .wrapped import presence
 
 __all__ = [
     "DATASETS",

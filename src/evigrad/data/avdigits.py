@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .arrays import read_arrays
 from .dataset import Info, Splits
 from .errors import DataError, nearest
 from .memory import Views, split_views
 from .root import folder_of
 from .scaling import interval, quantised
 from .seeding import stream
-from .views import read_arrays
 
 INFO = Info(
     name="avdigits",

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from .batch import Sample
+from .batch import Batch
 from .dataset import MultimodalDataset
 from .errors import DataError, nearest
-from .missing import presence
+from .wrapped import Wrapped, fetch, presence
 
 
-class ConflictDataset(Dataset[Sample]):
+class ConflictDataset(Wrapped):
     """``dataset`` where row i of modality m comes from row ``donor[m][i]`` of ``donors`` (-1: stays as it is)."""
 
     def __init__(
-        self,
-        dataset: MultimodalDataset,
-        donors: MultimodalDataset,
-        donor: Mapping[str, Tensor],
-        protocol: str,
+        self, dataset: MultimodalDataset, donors: MultimodalDataset, donor: Mapping[str, Tensor], protocol: str
     ) -> None:
-        self.dataset, self.donors, self.donor = dataset, donors, dict(donor)
+        super().__init__(dataset, protocol)
+        self.donors, self.donor = donors, dict(donor)
         self.hit = {name: rows >= 0 for name, rows in donor.items()}
-        self.present = presence(dataset)
-        self.modalities, self.classes, self.target = dataset.modalities, dataset.classes, dataset.target
-        self.protocol = f"{dataset.protocol}; {protocol}"
 
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, row: int) -> Sample:
-        sample = self.dataset[row]
-        inputs = dict(sample.inputs)
-        for name, rows in self.donor.items():
-            if rows[row] >= 0:
-                inputs[name] = self.donors[int(rows[row])].inputs[name]
-        return replace(sample, inputs=inputs)
+    def __getitems__(self, rows: Sequence[int]) -> Batch:
+        batch = fetch(self.dataset, rows)
+        inputs = dict(batch.inputs)
+        for name, donor in self.donor.items():
+            values = list(inputs[name])
+            for at, row in enumerate(rows):
+                if self.hit[name][row]:
+                    values[at] = self.donors[int(donor[row])].inputs[name]
+            inputs[name] = torch.stack(values)
+        return replace(batch, inputs=inputs)
 
 
 def ecml_conflict(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -21,7 +20,7 @@ class MultimodalDataset(Protocol):
     """
 
     @property
-    def modalities(self) -> Mapping[str, tuple[int, ...]]:
+    def modalities(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of one sample of each modality, in a fixed order."""
 
     @property

@@ -88,7 +88,7 @@ def _with_noise(splits: Splits, noise: Mapping[str, float] | float, seed: int) -
             raise DataError(f"noise of view {view!r} is {level}: a standard deviation is at least 0")
     used = {view: level for view, level in levels.items() if level}
     noisy = [_noisy(part, used, stream(seed, "digits", "noise", name)) for name, part in splits.parts().items()]
-    return Splits(*noisy, info=splits.info)
+    return Splits(noisy[0], noisy[1], noisy[2], splits.info)
 
 
 def _noisy(part: object, levels: Mapping[str, float], generator: torch.Generator) -> Views:

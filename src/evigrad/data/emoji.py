@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .arrays import read_arrays
 from .dataset import Info, Splits
 from .memory import split_views
 from .partition import partition
 from .root import folder_of
 from .scaling import interval
-from .views import read_arrays, views_from_arrays
+from .views import views_from_arrays
 
 INFO = Info(
     name="emoji_image_text",

@@ -14,6 +14,7 @@ from .batch import Batch, Sample, collate
 from .dataset import MultimodalDataset
 from .errors import DataError
 from .seeding import stream
+from .wrapped import fetch
 
 
 class EpochSampler(Sampler[int]):
@@ -116,4 +117,4 @@ def batches(
 
 def whole(dataset: MultimodalDataset) -> Batch:
     """The whole data set as one batch."""
-    return collate([dataset[row] for row in range(len(dataset))])
+    return fetch(dataset, range(len(dataset)))

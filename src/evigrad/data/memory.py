@@ -8,15 +8,15 @@ from typing import Self
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from .batch import Batch, Sample, blank
+from .batch import Batch, blank
 from .dataset import Info, Splits
 from .errors import DataError
 from .scaling import Affine, fit
+from .wrapped import Batched
 
 
-class Views(Dataset[Sample]):
+class Views(Batched):
     """N rows of named tensors [N, ...].
 
     Values are kept as stored (bytes stay bytes) and become float32 when a row is read, after the modality's
@@ -56,14 +56,6 @@ class Views(Dataset[Sample]):
 
     def __len__(self) -> int:
         return len(self.target)
-
-    def __getitem__(self, row: int) -> Sample:
-        if not -len(self) <= row < len(self):
-            raise IndexError(f"row {row} of a data set with {len(self)} rows")
-        batch = self.__getitems__([row % len(self)])
-        inputs = {name: values[0] for name, values in batch.inputs.items()}
-        present = {name: bool(values[0]) for name, values in batch.present.items()}
-        return Sample(inputs, batch.target[0], row % len(self), present)
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
         """The rows as one batch: what DataLoader asks for, at once instead of sample by sample."""

@@ -6,17 +6,17 @@ what it took away. Inputs of removed modalities become zero.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from .batch import Altered, Batch, Sample, blank
+from .batch import Altered, Batch, blank
 from .dataset import MultimodalDataset
 from .errors import DataError, nearest
+from .wrapped import Wrapped, fetch, presence
 
 
 def subsets(modalities: Collection[str]) -> list[tuple[str, ...]]:
@@ -60,23 +60,17 @@ def keep(batch: Batch, names: Collection[str]) -> Altered:
     return _mask(batch, _table(batch.present) & wanted)
 
 
-class MissingDataset(Dataset[Sample]):
+class MissingDataset(Wrapped):
     """``dataset`` with the modalities in ``hit`` ({name: [N] bool}) removed; the same ones each time."""
 
     def __init__(self, dataset: MultimodalDataset, hit: Mapping[str, Tensor], protocol: str) -> None:
-        self.dataset, self.hit = dataset, dict(hit)
-        self.modalities, self.classes, self.target = dataset.modalities, dataset.classes, dataset.target
-        self.present = {name: there & ~self.hit.get(name, ~there) for name, there in presence(dataset).items()}
-        self.protocol = f"{dataset.protocol}; {protocol}"
+        super().__init__(dataset, protocol)
+        self.hit = {name: hit.get(name, ~there) & there for name, there in self.present.items()}
+        self.present = {name: there & ~self.hit[name] for name, there in self.present.items()}
 
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, row: int) -> Sample:
-        sample = self.dataset[row]
-        gone = {name for name, hit in self.hit.items() if hit[row]}
-        inputs = {name: torch.zeros_like(x) if name in gone else x for name, x in sample.inputs.items()}
-        return replace(sample, inputs=inputs, present={**sample.present, **dict.fromkeys(gone, False)})
+    def __getitems__(self, rows: Sequence[int]) -> Batch:
+        index = torch.as_tensor(rows)
+        return _mask(fetch(self.dataset, rows), torch.stack([there[index] for there in self.present.values()], 1)).batch
 
 
 def remove(dataset: MultimodalDataset, names: Collection[str]) -> MissingDataset:
@@ -94,14 +88,6 @@ def remove_at_random(dataset: MultimodalDataset, probability: float, generator: 
     gone = there & ~draw(there, probability, generator)
     hit = {name: gone[:, i] for i, name in enumerate(dataset.modalities)}
     return MissingDataset(dataset, hit, f"each modality missing with probability {probability}, one stays")
-
-
-def presence(dataset: MultimodalDataset) -> dict[str, Tensor]:
-    """Where each modality of ``dataset`` exists, {name: [N] bool}; read from the rows if it keeps no record."""
-    if isinstance(record := getattr(dataset, "present", None), dict):
-        return record
-    rows = [dataset[row].present for row in range(len(dataset))]
-    return {name: torch.tensor([bool(row.get(name, True)) for row in rows]) for name in dataset.modalities}
 
 
 def _table(present: Mapping[str, Tensor]) -> Tensor:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .arrays import read_arrays
 from .dataset import Info, Splits
 from .memory import split_views
 from .partition import partition
 from .root import folder_of
-from .views import read_arrays, views_from_arrays
+from .views import views_from_arrays
 
 INFO = Info(
     name="mosi_features",

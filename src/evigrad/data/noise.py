@@ -1,84 +1,17 @@
-"""Who is hit: corrupted copies of a data set, and the noise protocols of published tables by name.
-
-Everything is drawn from the generator when the copy is made, in a table of who is hit and a seed for each row
-and modality. Reading a row twice, in another order or in a worker gives the same values.
-"""
+"""Noise protocols of published tables by name: who is hit, by what, and how hard."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from .batch import Altered, Batch, Sample
+from .corrupted import CorruptedDataset
 from .corruption import BlankWords, Damage, FeatureNoise, PixelNoise, SaltAndPepper
 from .dataset import MultimodalDataset
 from .errors import DataError, nearest
-from .missing import presence
-from .seeding import seeds
-
-
-class CorruptedDataset(Dataset[Sample]):
-    """``dataset`` with ``damage[name]`` done where ``hit[name]`` [N]; an absent modality is never hit."""
-
-    def __init__(
-        self,
-        dataset: MultimodalDataset,
-        damage: Mapping[str, Damage],
-        hit: Mapping[str, Tensor],
-        generator: torch.Generator,
-        protocol: str,
-        fixed_field: bool = False,
-    ) -> None:
-        for name in damage:
-            if name not in dataset.modalities:
-                raise nearest("modality", name, dataset.modalities)
-        self.dataset, self.damage = dataset, dict(damage)
-        self.present = presence(dataset)
-        self.hit = {name: hit[name] & self.present[name] for name in damage}
-        self.modalities, self.classes, self.target = dataset.modalities, dataset.classes, dataset.target
-        self.protocol = f"{dataset.protocol}; {protocol}"
-        drawn = seeds(len(dataset) * len(damage), generator).view(len(dataset), len(damage))
-        self.seeds = drawn[:1, :1].expand_as(drawn) if fixed_field else drawn
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, row: int) -> Sample:
-        sample = self.dataset[row]
-        inputs = dict(sample.inputs)
-        for column, (name, damage) in enumerate(self.damage.items()):
-            if self.hit[name][row]:
-                inputs[name] = damage(inputs[name], torch.Generator().manual_seed(int(self.seeds[row, column])))
-        return replace(sample, inputs=inputs)
-
-
-def corrupt(
-    dataset: MultimodalDataset,
-    damage: Mapping[str, Damage],
-    generator: torch.Generator,
-    probability: float = 0.5,
-) -> CorruptedDataset:
-    """Each modality named in ``damage`` is hit with ``probability``, independently of the others."""
-    hit = {name: torch.rand(len(dataset), generator=generator) < probability for name in damage}
-    return CorruptedDataset(dataset, damage, hit, generator, f"{damage} with probability {probability} each")
-
-
-def corrupt_batch(
-    batch: Batch, damage: Mapping[str, Damage], generator: torch.Generator, probability: float = 0.5
-) -> Altered:
-    """The same for one batch, for training: fresh noise each time, recorded in ``hit``."""
-    inputs, hit = dict(batch.inputs), {}
-    for name, do in damage.items():
-        if name not in inputs:
-            raise nearest("modality", name, inputs)
-        chosen = (torch.rand(len(batch), generator=generator) < probability).to(batch.target.device)
-        hit[name] = chosen & batch.present[name]
-        inputs[name] = torch.stack([do(x, generator) if h else x for x, h in zip(inputs[name], hit[name], strict=True)])
-    return Altered(replace(batch, inputs=inputs), hit)
+from .wrapped import presence
 
 
 def qmf_rgbd(

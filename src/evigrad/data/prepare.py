@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from . import registry
+from .arrays import read_arrays
 from .avdigits_files import Progress, read_fsdd, read_mnist
 from .errors import DataError, DataReportError, require
 from .table_prepare import table_arrays
-from .views import read_arrays, views_from_arrays
+from .views import views_from_arrays
 
 MANIFEST = "manifest.json"
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import torch
 
+from .arrays import read_arrays
 from .dataset import Info, Splits
 from .errors import DataError
 from .memory import split_views
 from .partition import partition
 from .root import folder_of
 from .scaling import quantised
-from .views import read_arrays, views_from_arrays
+from .views import views_from_arrays
 
 INFO = Info(
     name="ravdess_av",

@@ -13,6 +13,7 @@ modality alone tells the class; r = 0: only all together do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -151,7 +152,7 @@ def _prototypes(order: int, sources: int, classes: int, width: int, redundancy: 
     base = next(b for b in range(1, classes + 1) if b**sources >= classes)
     digit = torch.arange(classes) // base**order % base
     shared, own = _directions(classes, base, width, rng)
-    return shared * redundancy**0.5 + own[digit] * (1 - redundancy) ** 0.5
+    return math.sqrt(redundancy) * shared + math.sqrt(1 - redundancy) * own[digit]
 
 
 def _directions(classes: int, base: int, width: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:

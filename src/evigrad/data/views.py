@@ -15,24 +15,19 @@ texts are left alone unless ``views=`` names them (texts become token ids). Noth
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from .arrays import Arrays, read_arrays
 from .dataset import Info, Splits
 from .errors import DataError, DataReportError, nearest, require
 from .memory import Views, split_views
 from .partition import partition
 from .text import encode
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 RESERVED = (
     "y",
@@ -55,29 +50,6 @@ INFO = Info(
     source="path=...",
     protocols=("given", "seeded"),
 )
-
-
-def read_arrays(path: Path) -> Arrays:
-    """All arrays of an npz file or of a folder with views.npz or npy files; objects (pickles) are refused."""
-    numpy = require("numpy", "train")
-    if not path.exists():
-        raise DataError(f"{path}: no such file or folder; give an npz file or a folder of npy files")
-    if (path / "views.npz").is_file():
-        path = path / "views.npz"
-    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
-    arrays: dict[str, Any] = {}
-    problems = []
-    for file in files:
-        try:
-            opened = numpy.load(file, allow_pickle=False)
-            arrays |= {n: opened[n] for n in opened.files} if hasattr(opened, "files") else {file.stem: opened}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            problems.append(f"{file.name}: not a readable npz or npy file without objects ({error})")
-    if not files:
-        problems.append("the folder has no npy file")
-    if problems:
-        raise DataReportError(str(path), problems)
-    return arrays
 
 
 def views_from_arrays(
@@ -184,7 +156,7 @@ def _labels(source: str, arrays: Arrays) -> tuple[Tensor, tuple[str, ...]]:
     return target, tuple(names)
 
 
-def _numbers(array: np.ndarray[Any, Any], tokens: bool) -> Tensor:
+def _numbers(array: Any, tokens: bool) -> Tensor:
     numpy = require("numpy", "train")
     if tokens:
         return torch.from_numpy(array.astype(numpy.int64))
@@ -192,7 +164,7 @@ def _numbers(array: np.ndarray[Any, Any], tokens: bool) -> Tensor:
     return torch.from_numpy(numpy.ascontiguousarray(array if kept else array.astype(numpy.float32)))
 
 
-def _gaps(name: str, values: Tensor, given: np.ndarray[Any, Any] | None) -> tuple[Tensor, list[str]]:
+def _gaps(name: str, values: Tensor, given: Any) -> tuple[Tensor, list[str]]:
     """Absent rows (all NaN, or so marked) and a line for each row that is broken instead."""
     flat = values.reshape(len(values), -1)
     absent = (

@@ -1,0 +1,35 @@
+"""Arrays on disk: an npz file or a folder of npy files, never with objects in them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import DataError, DataReportError, require
+
+Arrays = Mapping[str, Any]
+
+
+def read_arrays(path: Path) -> Arrays:
+    """All arrays of an npz file or of a folder with views.npz or npy files; objects (pickles) are refused."""
+    numpy = require("numpy", "train")
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder; give an npz file or a folder of npy files")
+    if (path / "views.npz").is_file():
+        path = path / "views.npz"
+    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
+    arrays: dict[str, Any] = {}
+    problems = []
+    for file in files:
+        try:
+            opened = numpy.load(file, allow_pickle=False)
+            arrays |= {n: opened[n] for n in opened.files} if hasattr(opened, "files") else {file.stem: opened}
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            problems.append(f"{file.name}: not a readable npz or npy file without objects ({error})")
+    if not files:
+        problems.append("the folder has no npy file")
+    if problems:
+        raise DataReportError(str(path), problems)
+    return arrays
