@@ -14,11 +14,12 @@ from tests.training.test_resume import on_call
 from tests.training.toy import Precise, method, network, settings, views
 
 pytestmark = pytest.mark.distributed
+ONE = Hardware(accelerator="cpu")
 TWO = Hardware(accelerator="cpu", devices=2, strategy="ddp")
 SGD = Optimizer(learning_rate=0.05)
 
 
-def train(folder, name, hardware=Hardware(accelerator="cpu"), resume=False, **changes):
+def train(folder, name, hardware=ONE, resume=False, **changes):
     data = [views(size, seed, missing=0.2, kind=Precise) for size, seed in ((53, 0), (31, 1), (1, 2))]
     chosen = {"optimizer": SGD, "batch_size": 16, "accumulate": 2, "hardware": hardware, "clip_norm": 5.0}
     model, training = network().double(), settings(**{**chosen, **changes})
@@ -91,7 +92,7 @@ def test_another_number_of_processes_is_refused(tmp_path):
     assert wait(start(stopped)) == 75
 
     def resumed(rank):
-        with pytest.raises(ValueError, match="used 1 process.* and this one has 2"):
+        with pytest.raises(ValueError, match=r"used 1 process.* and this one has 2"):
             train(tmp_path, "uniform", TWO, True)
 
     assert in_ranks(2, resumed) == [0, 0]

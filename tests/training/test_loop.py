@@ -136,19 +136,19 @@ def test_patience_stops_early(tmp_path):
 
 
 def test_without_validation_data_the_best_epoch_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="needs a validation set and none was given.*keep='last'.*never used"):
+    with pytest.raises(ValueError, match=r"needs a validation set and none was given.*keep='last'.*never used"):
         fit(network(), method(), views(32), folder=tmp_path, training=settings())
 
 
 def test_an_unknown_selection_metric_is_answered_with_the_nearest(tmp_path):
     training = settings(selection=Selection(metric="f1_makro"))
-    with pytest.raises(ValueError, match="selection.metric='f1_makro' is not known. Did you mean 'f1_macro'"):
+    with pytest.raises(ValueError, match=r"selection.metric='f1_makro' is not known. Did you mean 'f1_macro'"):
         fit(network(), method(), views(32), views(20), folder=tmp_path, training=training)
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_spares_the_checkpoint(tmp_path):
     training = last(epochs=3, optimizer=Optimizer(learning_rate=1e30))
-    with pytest.raises(DivergedError, match="training loss is (nan|inf) at step .*Lower the learning rate"):
+    with pytest.raises(DivergedError, match=r"training loss is (nan|inf) at step .*Lower the learning rate"):
         fit(network(), method(), views(64), folder=tmp_path, training=training)
     trained = network()
     tensors, _ = load_checkpoint(tmp_path / "checkpoints" / "last.safetensors")

@@ -155,7 +155,7 @@ def test_interrupted_says_where_and_what_next(tmp_path, monkeypatch):
     step = on_call(2, torch.optim.SGD.step, lambda: os.kill(os.getpid(), signal.SIGTERM))
     monkeypatch.setattr(torch.optim.SGD, "step", step)
     handler = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Interrupted, match="stopped after step 2 and saved in .*resume to go on .exit code 75"):
+    with pytest.raises(Interrupted, match=r"stopped after step 2 and saved in .*resume to go on .exit code 75"):
         train(tmp_path)
     assert signal.getsignal(signal.SIGTERM) is handler
 
@@ -170,12 +170,12 @@ def test_a_finished_run_is_returned_as_it_is(uninterrupted):
 
 
 def test_a_folder_with_a_run_is_not_overwritten(uninterrupted):
-    with pytest.raises(FileExistsError, match="already holds a run. Resume it .resume=True., or choose another"):
+    with pytest.raises(FileExistsError, match=r"already holds a run. Resume it .resume=True., or choose another"):
         train(uninterrupted)
 
 
 def test_resuming_under_other_settings_is_refused(uninterrupted):
-    with pytest.raises(ValueError, match="training.batch_size is 8 and the run in .* was started with 16"):
+    with pytest.raises(ValueError, match=r"training.batch_size is 8 and the run in .* was started with 16"):
         train(uninterrupted, resume=True, batch_size=8)
 
 
@@ -188,7 +188,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     (tmp_path / "result.json").unlink()
     checkpoint = tmp_path / "checkpoints" / "last.safetensors"
     checkpoint.write_bytes(checkpoint.read_bytes()[:100])
-    with pytest.raises(ValueError, match="last.safetensors is damaged or not a checkpoint"):
+    with pytest.raises(ValueError, match=r"last.safetensors is damaged or not a checkpoint"):
         train(tmp_path, epochs=1, resume=True)
 
 
@@ -196,7 +196,7 @@ def test_metrics_that_somebody_shortened_are_noticed(tmp_path):
     train(tmp_path, epochs=1)
     (tmp_path / "result.json").unlink()
     (tmp_path / "steps.csv").write_text("step\n")
-    with pytest.raises(ValueError, match="steps.csv has 5 bytes and had .* somebody shortened it"):
+    with pytest.raises(ValueError, match=r"steps.csv has 5 bytes and had .* somebody shortened it"):
         train(tmp_path, epochs=1, resume=True)
 
 

@@ -28,17 +28,13 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     if not path.exists():
-        raise FileNotFoundError(
-            f"there is no checkpoint at {path}. Start the run first, or name another folder."
-        )
+        raise FileNotFoundError(f"there is no checkpoint at {path}. Start the run first, or name another folder.")
     try:
         with safe_open(path, framework="pt") as stored:
             values = json.loads((stored.metadata() or {}).get("evigrad", "null"))
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, json.JSONDecodeError) as error:
-        raise ValueError(
-            f"{path} is damaged or not a checkpoint ({error}). Restore it from a copy."
-        ) from error
+        raise ValueError(f"{path} is damaged or not a checkpoint ({error}). Restore it from a copy.") from error
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         found = values.get("format") if isinstance(values, dict) else None
         raise ValueError(f"{path} has checkpoint format {found}; this version reads format {FORMAT}.")

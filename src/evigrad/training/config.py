@@ -121,6 +121,8 @@ class Training:
         accumulate: Micro-batches per optimizer step (per device); raise it when a batch doesn't fit in memory.
         drop_last: Leave out a last incomplete training batch. Off: no sample is lost. Turn it on when BatchNorm
             would see a batch of one. Evaluation never drops anything.
+        modality_dropout: Probability with which a modality is taken from a training sample, one always staying; 0
+            because it is a method of its own, without which systems are seldom robust to missing modalities.
         clip_norm: Largest gradient norm, applied after the method's surgery; ``None`` as in most protocols.
         ema_decay: Decay of an average of the weights that evaluation uses instead of the last ones; ``None``: none.
         seed: Seeds the order of the data, dropout and every generator of the run.
@@ -143,6 +145,7 @@ class Training:
     batch_size: int = 64
     accumulate: int = 1
     drop_last: bool = False
+    modality_dropout: float = 0.0
     clip_norm: float | None = None
     ema_decay: float | None = None
     seed: int = 0
@@ -169,14 +172,12 @@ class Training:
         known("progress", self.progress, PROGRESS)
         for name in self.loggers:
             known("loggers", name, LOGGERS)
+        if not 0 <= self.modality_dropout < 1:
+            raise ValueError(f"modality_dropout must lie in [0, 1), got {self.modality_dropout}: one has to stay.")
         if self.clip_norm is not None and self.clip_norm <= 0:
-            raise ValueError(
-                f"clip_norm must be positive, got {self.clip_norm}. Use None to switch clipping off."
-            )
+            raise ValueError(f"clip_norm must be positive, got {self.clip_norm}. Use None to switch clipping off.")
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
-            raise ValueError(
-                f"ema_decay must lie between 0 and 1, got {self.ema_decay}. Use None for no average."
-            )
+            raise ValueError(f"ema_decay must lie between 0 and 1, got {self.ema_decay}. Use None for no average.")
 
 
 def known(argument: str, value: Any, names: Sequence[str]) -> None:

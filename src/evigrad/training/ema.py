@@ -32,9 +32,7 @@ class WeightAverage:
         """Move the average towards the weights of ``module``."""
         rate = min(self.decay, (1 + self.steps) / (10 + self.steps))
         current = dict(module.named_parameters())
-        torch._foreach_lerp_(
-            list(self.weights.values()), [current[name].detach() for name in self.weights], 1 - rate
-        )
+        torch._foreach_lerp_(list(self.weights.values()), [current[name].detach() for name in self.weights], 1 - rate)
         self.steps += 1
 
     @contextmanager

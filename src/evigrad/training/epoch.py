@@ -10,26 +10,25 @@ import torch
 from torch import Tensor
 
 from evigrad.training import ranks
-from evigrad.training.loader import DatasetLike, load
+from evigrad.training.loader import load
 from evigrad.training.progress import Progress
 from evigrad.training.run import Run
 from evigrad.training.signals import Interrupted, StopRequest
 from evigrad.training.step import DivergedError, optimizer_step
 
 if TYPE_CHECKING:
+    from evigrad.data import MultimodalDataset
     from evigrad.training.loggers import MetricLogger
 
 
 def train_epoch(
-    run: Run, dataset: DatasetLike, stop: StopRequest, progress: Progress, loggers: Sequence[MetricLogger]
+    run: Run, dataset: MultimodalDataset, stop: StopRequest, progress: Progress, loggers: Sequence[MetricLogger]
 ) -> dict[str, float]:
     """Go through what is left of this epoch; returns the means over its training batches."""
     position, training = run.position, run.training
     order = run.plan.order(training.seed, position.epoch)
     steps = list(run.plan.steps(order, run.fabric.global_rank, position.step_in_epoch))
-    batches = load(
-        dataset, itertools.chain.from_iterable(steps), run.fabric.device, training.workers, _seed(run)
-    )
+    batches = load(dataset, itertools.chain.from_iterable(steps), run.fabric.device, training.workers, _seed(run))
     rows = StepRows(run, loggers)
     run.network.train()
     run.method.train()
@@ -93,9 +92,7 @@ class StepRows:
             self.run.folder.steps.append(rows)
             for row in rows:
                 for logger in self.loggers:
-                    logger.log(
-                        {f"step/{name}": row[name] for name in ("loss", "learning_rate")}, int(row["step"])
-                    )
+                    logger.log({f"step/{name}": row[name] for name in ("loss", "learning_rate")}, int(row["step"]))
         for row in rows:
             if not -torch.inf < row["loss"] < torch.inf:
                 raise DivergedError(

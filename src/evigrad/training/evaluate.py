@@ -11,19 +11,17 @@ from evigrad.training.predictions import Predictions, predict
 from evigrad.training.probes import fit_probe
 
 if TYPE_CHECKING:
+    from evigrad.data import MultimodalDataset
     from evigrad.methods import Method
-    from evigrad.training.loader import DatasetLike
-    from evigrad.training.predictions import Change
 
 
 def evaluate(
     network: nn.Module,
     method: Method,
-    dataset: DatasetLike,
-    probe_on: DatasetLike | None = None,
+    dataset: MultimodalDataset,
+    probe_on: MultimodalDataset | None = None,
     batch_size: int = 256,
     workers: int = 0,
-    change: Change | None = None,
 ) -> dict[str, Any]:
     """Every number of a trained system on ``dataset``, as plain JSON values.
 
@@ -34,14 +32,13 @@ def evaluate(
         probe_on: The training set, on whose features the linear probes are fitted; without it there is no ``probe``.
         batch_size: Samples per forward pass.
         workers: Processes that load data.
-        change: Applied to each batch first (corruption, missing modalities).
 
     Returns:
         ``samples``, ``accuracy``, ``f1_macro``, ``f1_weighted``, ``nll``, ``ece``, ``brier``, ``aurc``, ``per_class``,
         ``protocol``, and ``modalities``: name -> reading -> accuracy over the samples that have the modality.
     """
     wants_features = probe_on is not None
-    found = predict(network, method, dataset, batch_size, workers, change, features=wants_features)
+    found = predict(network, method, dataset, batch_size, workers, features=wants_features)
     numbers = summary(found, dataset.classes)
     if probe_on is not None:
         trained = predict(network, method, probe_on, batch_size, workers, features=True)

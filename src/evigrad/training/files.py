@@ -70,9 +70,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{path} is not valid JSON ({error}). Restore it from a copy or start a new run."
-        ) from error
+        raise ValueError(f"{path} is not valid JSON ({error}). Restore it from a copy or start a new run.") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path} should hold a JSON object and holds a {type(content).__name__}.")
     return content

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evigrad.training import ranks
 from evigrad.training.environment import peak_memory_mb
 from evigrad.training.evaluate import probe_accuracies, summary
 from evigrad.training.files import write_json
-from evigrad.training.loader import DatasetLike
 from evigrad.training.predictions import predict
 from evigrad.training.progress import Progress
 from evigrad.training.result import Result
 from evigrad.training.run import Run
 from evigrad.training.selection import selection_rule
 
+if TYPE_CHECKING:
+    from evigrad.data import MultimodalDataset
 
-def finish(run: Run, splits: dict[str, DatasetLike], progress: Progress, started: float) -> Result:
+
+def finish(run: Run, splits: dict[str, MultimodalDataset], progress: Progress, started: float) -> Result:
     """Load the selected epoch's weights, write predictions and ``result.json``. Can be repeated after a kill."""
     run.load_best()
     metrics = _measure(run, splits)
@@ -37,7 +39,7 @@ def finish(run: Run, splits: dict[str, DatasetLike], progress: Progress, started
     return result
 
 
-def _measure(run: Run, splits: dict[str, DatasetLike]) -> dict[str, dict[str, Any]]:
+def _measure(run: Run, splits: dict[str, MultimodalDataset]) -> dict[str, dict[str, Any]]:
     """Split -> numbers; the linear probes are fitted on the training split and read on all."""
     batch = max(1, run.training.batch_size // run.fabric.world_size // run.training.accumulate)
     found = {
@@ -54,7 +56,7 @@ def _measure(run: Run, splits: dict[str, DatasetLike]) -> dict[str, dict[str, An
     return metrics
 
 
-def _protocol(run: Run, splits: dict[str, DatasetLike]) -> dict[str, Any]:
+def _protocol(run: Run, splits: dict[str, MultimodalDataset]) -> dict[str, Any]:
     training = run.training
     return {
         "data": {name: part.protocol for name, part in splits.items()},

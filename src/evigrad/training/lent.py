@@ -57,7 +57,5 @@ class LentSurgery(Surgery):
         if self._scaler is None or not self._scaler.is_enabled():
             return True
         self._scaler.unscale_(optimizer)
-        gradients = [
-            p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None
-        ]
+        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         return all(bool(torch.isfinite(gradient).all()) for gradient in gradients)

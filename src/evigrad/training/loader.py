@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
@@ -11,33 +11,11 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 from evigrad.training.order import derived_seed
 
 if TYPE_CHECKING:
-    from evigrad.data import Batch
-
-
-class DatasetLike(Protocol):
-    """What training needs of a data set (``evigrad.data`` offers many)."""
-
-    @property
-    def modalities(self) -> dict[str, tuple[int, ...]]:
-        """Name -> shape of one sample's input."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes."""
-
-    @property
-    def protocol(self) -> str:
-        """One line that states split, selection and pairing."""
-
-    def __len__(self) -> int:
-        """N, the number of samples."""
-
-    def __getitem__(self, index: int) -> Any:
-        """One sample."""
+    from evigrad.data import Batch, MultimodalDataset
 
 
 def load(
-    dataset: DatasetLike,
+    dataset: MultimodalDataset,
     batches: Iterable[list[int]],
     device: torch.device,
     workers: int = 0,
@@ -45,11 +23,13 @@ def load(
 ) -> Iterator[Batch]:
     """The given ``batches`` of positions, collated and moved to ``device``.
 
-    With ``workers`` every sample is drawn under a seed made of ``seed`` and its position, so that augmentation
-    doesn't depend on how many workers there are or where a resumed epoch started. Without, samples share the
-    training process's generators, which a checkpoint holds.
+    With ``workers`` every sample of a data set that is read row by row is drawn under a seed made of ``seed`` and
+    its position, so that augmentation doesn't depend on how many workers there are or where a resumed epoch
+    started. Without, samples share the training process's generators, which a checkpoint holds. (Data sets of
+    this package that read whole batches draw nothing from global generators.)
     """
-    source: Any = _SeededInWorkers(dataset, seed) if workers else dataset
+    whole_batches = hasattr(dataset, "__getitems__")
+    source: Any = _SeededInWorkers(dataset, seed) if workers and not whole_batches else dataset
     loader: DataLoader[Any] = DataLoader(
         source,
         batch_sampler=_Fixed(batches),
@@ -88,7 +68,7 @@ class _Fixed:
 class _SeededInWorkers(Dataset[Any]):
     """A data set whose samples depend on the seed and their position, not on the worker that draws them."""
 
-    def __init__(self, dataset: DatasetLike, seed: tuple[int, ...]) -> None:
+    def __init__(self, dataset: MultimodalDataset, seed: tuple[int, ...]) -> None:
         self.dataset = dataset
         self.seed = seed
 

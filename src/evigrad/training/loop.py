@@ -18,7 +18,6 @@ from evigrad.training.evaluate import summary
 from evigrad.training.files import write_json
 from evigrad.training.finish import finish
 from evigrad.training.launch import launch
-from evigrad.training.loader import DatasetLike
 from evigrad.training.loggers import MetricLogger, build_loggers
 from evigrad.training.predictions import predict
 from evigrad.training.progress import Progress, build_progress
@@ -31,6 +30,7 @@ from evigrad.training.signals import Interrupted, StopRequest
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+    from evigrad.data import MultimodalDataset
     from evigrad.methods import Method
     from evigrad.networks import MultimodalNetwork
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 def fit(
     network: MultimodalNetwork,
     method: Method,
-    train: DatasetLike,
-    validation: DatasetLike | None = None,
-    test: DatasetLike | None = None,
+    train: MultimodalDataset,
+    validation: MultimodalDataset | None = None,
+    test: MultimodalDataset | None = None,
     *,
     folder: Path | str,
     training: Training | None = None,
@@ -88,9 +88,7 @@ def fit(
         while not run.position.finished:
             _epoch(run, train, validation, stop, progress, loggers)
         splits = {"train": train, "validation": validation, "test": test}
-        return finish(
-            run, {name: part for name, part in splits.items() if part is not None}, progress, started
-        )
+        return finish(run, {name: part for name, part in splits.items() if part is not None}, progress, started)
 
 
 def _resolved(training: Training, config: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -131,8 +129,8 @@ def _loggers(run: Run, config: Mapping[str, Any] | None, closing: contextlib.Exi
 
 def _epoch(
     run: Run,
-    train: DatasetLike,
-    validation: DatasetLike | None,
+    train: MultimodalDataset,
+    validation: MultimodalDataset | None,
     stop: StopRequest,
     progress: Progress,
     loggers: Sequence[MetricLogger],
@@ -140,9 +138,7 @@ def _epoch(
     """Train one epoch, look at validation data, keep the best, save, and stop if it is time to."""
     started = time.monotonic()
     position, training = run.position, run.training
-    numbers = {
-        f"train/{name}": value for name, value in train_epoch(run, train, stop, progress, loggers).items()
-    }
+    numbers = {f"train/{name}": value for name, value in train_epoch(run, train, stop, progress, loggers).items()}
     diagnostics = run.method.diagnostics()
     run.method.end_epoch(position.epoch, run.network)
     best = validation is None or _validate(run, validation, numbers)
@@ -158,7 +154,7 @@ def _epoch(
         raise Interrupted(run.folder.path, position.step)
 
 
-def _validate(run: Run, validation: DatasetLike, numbers: dict[str, float]) -> bool:
+def _validate(run: Run, validation: MultimodalDataset, numbers: dict[str, float]) -> bool:
     """Add validation numbers to ``numbers``; whether this epoch is the best so far."""
     with run.evaluated_weights():
         found = predict(run.network, run.method, validation, _evaluation_batch(run), run.training.workers)
@@ -187,9 +183,7 @@ def _record(
     run.folder.diagnostics.append([{**place, **diagnostics}])
     run.folder.timing.append([{**place, "seconds": round(seconds, 3)}])
     for logger in loggers:
-        logger.log(
-            {**numbers, **{f"diagnostics/{key}": value for key, value in diagnostics.items()}}, place["step"]
-        )
+        logger.log({**numbers, **{f"diagnostics/{key}": value for key, value in diagnostics.items()}}, place["step"])
 
 
 def _headline(numbers: Mapping[str, float]) -> dict[str, float]:

@@ -45,9 +45,7 @@ def per_class(probabilities: Tensor, target: Tensor) -> list[dict[str, float]]:
     support = target.bincount(minlength=classes)
     recall = multiclass_recall(probabilities, target, **options)
     f1 = multiclass_f1_score(probabilities, target, **options)
-    return [
-        {"samples": int(support[c]), "accuracy": float(recall[c]), "f1": float(f1[c])} for c in range(classes)
-    ]
+    return [{"samples": int(support[c]), "accuracy": float(recall[c]), "f1": float(f1[c])} for c in range(classes)]
 
 
 def accuracy(probabilities: Tensor, target: Tensor) -> float:
@@ -86,9 +84,7 @@ def aurc(probabilities: Tensor, target: Tensor) -> float:
     _, group = torch.unique(-confidence, return_inverse=True)
     groups = int(group.max()) + 1
     sizes = group.bincount(minlength=groups).double()
-    mean_error = (
-        torch.zeros(groups, dtype=torch.float64).scatter_add_(0, group.cpu(), errors.cpu()) / sizes.cpu()
-    )
+    mean_error = torch.zeros(groups, dtype=torch.float64).scatter_add_(0, group.cpu(), errors.cpu()) / sizes.cpu()
     ordered = mean_error[group.cpu().sort().values]
     return float((ordered.cumsum(0) / torch.arange(1, len(ordered) + 1)).mean())
 

@@ -15,9 +15,7 @@ def build_optimizer(config: Optimizer, parameters: Iterable[nn.Parameter]) -> to
     """The PyTorch optimizer that ``config`` describes, over those ``parameters`` that want gradients."""
     trainable = [parameter for parameter in parameters if parameter.requires_grad]
     if not trainable:
-        raise ValueError(
-            "no parameter of the network or the method requires a gradient: there is nothing to train."
-        )
+        raise ValueError("no parameter of the network or the method requires a gradient: there is nothing to train.")
     if config.name == "adamw":
         return torch.optim.AdamW(
             trainable, lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay

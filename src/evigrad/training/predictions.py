@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,12 @@ from torch import Tensor, nn
 
 from evigrad.training import ranks
 from evigrad.training.files import write_atomically
-from evigrad.training.loader import DatasetLike, in_order, load
+from evigrad.training.loader import in_order, load
 from evigrad.training.readings import READINGS, read
 
 if TYPE_CHECKING:
-    from evigrad.data import Batch
+    from evigrad.data import Batch, MultimodalDataset
     from evigrad.methods import Method
-
-Change = Callable[["Batch"], "Batch"]
 
 
 @dataclass(frozen=True)
@@ -59,9 +57,7 @@ class Predictions:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["index", "target", "predicted", *(f"p({name})" for name in classes)])
             predicted = self.probabilities.argmax(dim=1).tolist()
-            rows = zip(
-                self.index.tolist(), self.target.tolist(), predicted, self.probabilities.tolist(), strict=True
-            )
+            rows = zip(self.index.tolist(), self.target.tolist(), predicted, self.probabilities.tolist(), strict=True)
             for index, target, guess, row in rows:
                 writer.writerow([index, classes[target], classes[guess], *(f"{p:.6g}" for p in row)])
 
@@ -69,10 +65,9 @@ class Predictions:
 def predict(
     network: nn.Module,
     method: Method,
-    dataset: DatasetLike,
+    dataset: MultimodalDataset,
     batch_size: int = 256,
     workers: int = 0,
-    change: Change | None = None,
     features: bool = False,
 ) -> Predictions:
     """Run a trained system over the whole of ``dataset`` without changing it: no sample dropped, no statistic updated.
@@ -83,7 +78,6 @@ def predict(
         dataset: Any data set; under several ranks each takes its part and all get the whole answer.
         batch_size: Samples per forward pass and rank. It doesn't change the result.
         workers: Processes that load data.
-        change: Applied to each batch first: corruption, or modalities taken away.
         features: Whether to keep the encoders' features.
     """
     device = next(network.parameters()).device
@@ -95,7 +89,7 @@ def predict(
     parts: list[dict[str, Tensor]] = []
     with evaluating(network, method):
         for positions, batch in zip(batches, load(dataset, batches, device, workers), strict=True):
-            block = _row_block(network, method, batch if change is None else change(batch), features)
+            block = _row_block(network, method, batch, features)
             parts.append({"position": torch.tensor(positions, device=device), **block})
     return _assemble(parts)
 

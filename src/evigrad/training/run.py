@@ -133,9 +133,7 @@ class Run:
         }
         if self.totals is not None:
             tensors["totals"] = ranks.all_reduce(self.totals.sums, "sum")
-        for rank, (streams, rest) in enumerate(
-            ranks.gather_objects(state.random_state(self.surgery.generator))
-        ):
+        for rank, (streams, rest) in enumerate(ranks.gather_objects(state.random_state(self.surgery.generator))):
             tensors |= state.prefixed(streams, f"random.{rank}")
             values["random"].append(rest)
         return tensors, values
@@ -155,9 +153,7 @@ class Run:
             if self.fabric.global_rank == 0:
                 self.totals.sums.copy_(tensors["totals"])
         rank = self.fabric.global_rank
-        state.load_random_state(
-            self.surgery.generator, state.under(tensors, f"random.{rank}"), values["random"][rank]
-        )
+        state.load_random_state(self.surgery.generator, state.under(tensors, f"random.{rank}"), values["random"][rank])
 
 
 def assemble(
@@ -180,9 +176,7 @@ def assemble(
     method.check_optimizer(optimizer)
     wrapped = WrappedNetwork(fabric, network, optimizer)
     # From here on ranks differ: each drops out its own units. The generator lent to methods stays the same on all.
-    seed_everything(
-        derived_seed(training.seed, fabric.global_rank) if fabric.world_size > 1 else training.seed
-    )
+    seed_everything(derived_seed(training.seed, fabric.global_rank) if fabric.world_size > 1 else training.seed)
     surgery = LentSurgery(fabric, wrapped, torch.Generator().manual_seed(training.seed))
     average = WeightAverage(network, training.ema_decay) if training.ema_decay else None
     return Run(fabric, wrapped, method, surgery, plan, training, folder, prepared, average)

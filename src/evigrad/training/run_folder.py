@@ -94,9 +94,7 @@ class RunFolder:
             )
 
 
-def _differences(
-    saved: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = ""
-) -> list[tuple[str, Any, Any]]:
+def _differences(saved: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
     found: list[tuple[str, Any, Any]] = []
     for key in sorted(saved.keys() | asked.keys()):
         old, new = saved.get(key), asked.get(key)

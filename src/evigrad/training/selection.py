@@ -13,9 +13,7 @@ def improve(position: Position, selection: Selection, numbers: dict[str, Any]) -
     scores = {name: value for name, value in numbers.items() if isinstance(value, float)}
     known("selection.metric", selection.metric, sorted(scores))
     value = scores[selection.metric]
-    better = position.best is None or (
-        value > position.best if selection.larger_is_better else value < position.best
-    )
+    better = position.best is None or (value > position.best if selection.larger_is_better else value < position.best)
     if better:
         position.best, position.best_epoch, position.stale_epochs = value, position.epoch, 0
     else:

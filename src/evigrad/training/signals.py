@@ -43,9 +43,7 @@ class StopRequest:
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
-        previous = {
-            number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        previous = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield self
         finally:

@@ -25,9 +25,7 @@ def load_module(module: nn.Module, tensors: Tensors, prefix: str) -> None:
     expected = {name: tuple(value.shape) for name, value in module.state_dict().items()}
     found = {name: tuple(value.shape) for name, value in held.items()}
     if expected != found:
-        different = sorted(
-            name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
-        )
+        different = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
         shown = ", ".join(
             f"{name} (saved {found.get(name, 'nothing')}, needed {expected.get(name, 'nothing')})"
             for name in different[:5]
@@ -112,9 +110,7 @@ def load_random_state(generator: torch.Generator, tensors: Tensors, values: Valu
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
     """The entries below ``prefix``, without it."""
-    return {
-        name[len(prefix) + 1 :]: value for name, value in tensors.items() if name.startswith(f"{prefix}.")
-    }
+    return {name[len(prefix) + 1 :]: value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
 
 
 def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:

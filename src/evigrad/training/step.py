@@ -35,7 +35,7 @@ def optimizer_step(run: Run, batches: Iterator[Batch], sizes: list[int]) -> tupl
     for number, size in enumerate(sizes):
         run.surgery.weight = run.plan.weight(run.position.step_in_epoch, run.fabric.global_rank, size)
         run.surgery.is_last_micro_batch = number == len(sizes) - 1
-        batch = next(batches)
+        batch = _thinned(run, next(batches), number)
         result = _micro_step(run, batch)
         loss = loss + result.loss.detach() * run.surgery.weight
         _count(run, batch, result)
@@ -63,6 +63,17 @@ def _micro_step(run: Run, batch: Batch) -> StepResult:
         return run.method.step(run.network, batch, run.surgery.backward, run.surgery)
     with run.surgery.no_sync():
         return run.method.step(run.network, batch, run.surgery.backward, run.surgery)
+
+
+def _thinned(run: Run, batch: Batch, number: int) -> Batch:
+    """The batch after modality dropout, whose draws depend on the step alone, so that a resumed run repeats them."""
+    probability = run.training.modality_dropout
+    if probability == 0:
+        return batch
+    from evigrad.data import drop, stream
+
+    place = (run.position.step, run.fabric.global_rank, number)
+    return drop(batch, probability, stream(run.training.seed, "modality dropout", *place)).batch
 
 
 @torch.no_grad()

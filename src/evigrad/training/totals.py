@@ -44,6 +44,4 @@ class Totals:
         sums = ranks.all_reduce(self.sums, "sum") if over_ranks else self.sums
         values, counts = sums.tolist()
         names = ("loss", "accuracy", *(f"own_head/{name}" for name in self.names))
-        return {
-            name: value / count for name, value, count in zip(names, values, counts, strict=True) if count
-        }
+        return {name: value / count for name, value, count in zip(names, values, counts, strict=True) if count}

@@ -68,9 +68,7 @@ class WrappedNetwork(nn.Module):
             inner: Any = self.inner
             norm: Tensor = inner.clip_grad_norm_(largest_norm)
             return norm
-        parameters = [
-            parameter for group in self.plain_optimizer.param_groups for parameter in group["params"]
-        ]
+        parameters = [parameter for group in self.plain_optimizer.param_groups for parameter in group["params"]]
         return nn.utils.clip_grad_norm_(parameters, largest_norm)
 
 
