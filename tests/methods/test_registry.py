@@ -1,0 +1,23 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from evigrad.methods import METHODS, Method, build_method
+
+DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
+
+
+def test_the_methods_of_the_first_release_are_there():
+    assert {"unimodal", "joint", "uniform", "ogm_ge", "mmpareto", "tmc", "bogc"} <= METHODS.keys()
+    assert all(issubclass(method, Method) for method in METHODS.values())
+
+
+def test_every_method_has_its_row_in_the_documentation():
+    rows = re.findall(r"^\| `(\w+)` \|", DOCS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert sorted(rows) == sorted(METHODS)
+
+
+def test_unknown_method_is_answered_with_the_nearest():
+    with pytest.raises(ValueError, match=r"Unknown `method`: 'ogm-ge'\. Did you mean 'ogm_ge'\?"):
+        build_method("ogm-ge")
