@@ -31,13 +31,13 @@ def optimizer_step(run: Run, batches: Iterator[Batch], sizes: list[int]) -> tupl
     """
     rate = _set_rate(run)
     run.network.optimizer.zero_grad()
-    loss: Tensor = torch.zeros((), device=run.fabric.device)
+    losses = []
     for number, size in enumerate(sizes):
         run.surgery.weight = run.plan.weight(run.position.step_in_epoch, run.fabric.global_rank, size)
         run.surgery.is_last_micro_batch = number == len(sizes) - 1
         batch = _thinned(run, next(batches), number)
         result = _micro_step(run, batch)
-        loss = loss + result.loss.detach() * run.surgery.weight
+        losses.append(result.loss.detach() * run.surgery.weight)
         _count(run, batch, result)
     if run.surgery.unscale_gradients(run.network.plain_optimizer):
         _reduce_method_gradients(run)
@@ -47,7 +47,7 @@ def optimizer_step(run: Run, batches: Iterator[Batch], sizes: list[int]) -> tupl
     run.network.optimizer.step()
     if run.average is not None:
         run.average.update(run.network.module)
-    return loss, rate, sum(sizes)
+    return torch.stack(losses).sum(), rate, sum(sizes)
 
 
 def _set_rate(run: Run) -> float:

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from evigrad.training import ranks
 
+TOGETHER = 16
+"""Micro-batches that are counted at once: many small operations would cost as much as a small network's step."""
+
 
 class Totals:
     """Loss and accuracies of the training batches so far, as the weights change under way.
@@ -20,7 +23,8 @@ class Totals:
     def __init__(self, names: tuple[str, ...], device: torch.device) -> None:
         self.names = names
         # Rows: what was summed, and over how many samples. 64 bits: sums of many small numbers.
-        self.sums = torch.zeros(2, 2 + len(names), dtype=torch.float64, device=device)
+        self._sums = torch.zeros(2, 2 + len(names), dtype=torch.float64, device=device)
+        self._waiting: list[tuple[Tensor, list[Tensor], Tensor, list[Tensor]]] = []
 
     def add(
         self,
@@ -31,13 +35,16 @@ class Totals:
         present: Mapping[str, Tensor],
     ) -> None:
         """Count one micro-batch of B samples with mean loss ``loss``."""
-        everyone = torch.ones_like(target, dtype=torch.bool)
-        scores = torch.stack([probabilities, *(own[name] for name in self.names)])
-        counted = torch.stack([everyone, *(present[name] for name in self.names)])
-        hits = (scores.argmax(dim=2) == target) & counted
-        self.sums[0, 0] += loss * len(target)
-        self.sums[1, 0] += len(target)
-        self.sums[:, 1:] += torch.stack([hits.sum(dim=1), counted.sum(dim=1)])
+        scores = [probabilities, *(own[name] for name in self.names)]
+        self._waiting.append((loss * len(target), scores, target, [present[name] for name in self.names]))
+        if len(self._waiting) == TOGETHER:
+            self._count()
+
+    @property
+    def sums(self) -> Tensor:
+        """What was summed and over how many samples, ``[2, 2 + M]``: loss, accuracy, own heads."""
+        self._count()
+        return self._sums
 
     def means(self, over_ranks: bool = True) -> dict[str, float]:
         """Name -> mean. A modality that was never present is left out, not counted as wrong."""
@@ -45,3 +52,18 @@ class Totals:
         values, counts = sums.tolist()
         names = ("loss", "accuracy", *(f"own_head/{name}" for name in self.names))
         return {name: value / count for name, value, count in zip(names, values, counts, strict=True) if count}
+
+    @torch.no_grad()
+    def _count(self) -> None:
+        if not self._waiting:
+            return
+        losses, scores, targets, present = zip(*self._waiting, strict=True)
+        self._waiting.clear()
+        target = torch.cat(targets)
+        everyone = torch.ones_like(target, dtype=torch.bool)
+        rows = torch.stack([torch.cat(column) for column in zip(*scores, strict=True)])
+        counted = torch.stack([everyone, *(torch.cat(column) for column in zip(*present, strict=True))])
+        hits = (rows.argmax(dim=2) == target) & counted
+        self._sums[0, 0] += torch.stack(losses).double().sum()
+        self._sums[1, 0] += len(target)
+        self._sums[:, 1:] += torch.stack([hits.sum(dim=1), counted.sum(dim=1)])
