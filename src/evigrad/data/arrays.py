@@ -24,8 +24,7 @@ def read_arrays(path: Path) -> Arrays:
     problems = []
     for file in files:
         try:
-            opened = numpy.load(file, allow_pickle=False)
-            arrays |= {n: opened[n] for n in opened.files} if hasattr(opened, "files") else {file.stem: opened}
+            arrays |= _contents(numpy, file)
         except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             problems.append(f"{file.name}: not a readable npz or npy file without objects ({error})")
     if not files:
@@ -33,3 +32,9 @@ def read_arrays(path: Path) -> Arrays:
     if problems:
         raise DataReportError(str(path), problems)
     return arrays
+
+
+def _contents(numpy: Any, file: Path) -> dict[str, Any]:
+    with file.open("rb") as handle:
+        opened = numpy.load(handle, allow_pickle=False)
+        return {name: opened[name] for name in opened.files} if hasattr(opened, "files") else {file.stem: opened}

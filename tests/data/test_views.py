@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+import torch
+
+from evigrad.data import DataError, DataReportError, load, whole
+
+RANDOM = np.random.default_rng(0)
+
+
+def arrays(count: int = 40) -> dict[str, np.ndarray]:
+    return {
+        "y": np.array(["cat", "ant", "bee", "ant"] * (count // 4)),
+        "gist": RANDOM.normal(size=(count, 3)),
+        "picture": RANDOM.integers(0, 256, (count, 1, 2, 2)).astype(np.uint8),
+        "comment": np.array(["two words"] * count),
+        "age": np.arange(count),
+    }
+
+
+def save(tmp_path, folder: bool = False, **changes):
+    content = {key: value for key, value in {**arrays(), **changes}.items() if value is not None}
+    if not folder:
+        np.savez(tmp_path / "mine.npz", **content)
+        return tmp_path / "mine.npz"
+    (tmp_path / "mine").mkdir()
+    for key, value in content.items():
+        np.save(tmp_path / "mine" / f"{key}.npy", value)
+    return tmp_path / "mine"
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_npz_and_folder(tmp_path, folder):
+    path = save(tmp_path, folder)
+    splits = load("views", path=path, scaling="none")
+    assert set(splits.train.modalities) == {"gist", "picture"}
+    assert splits.train.classes == ("ant", "bee", "cat")
+    assert splits.info.name == "mine"
+    everything = torch.cat([whole(part).inputs["gist"] for part in splits.parts().values()])
+    original = torch.from_numpy(RANDOM_GIST(path)).float()
+    assert torch.equal(everything.sort(0).values, original.sort(0).values)
+
+
+def RANDOM_GIST(path) -> np.ndarray:  # noqa: N802
+    return np.load(path / "gist.npy") if path.is_dir() else np.load(path)["gist"]
+
+
+def test_views_can_be_chosen_and_texts_become_tokens(tmp_path):
+    splits = load("views", path=save(tmp_path), views=["comment", "gist"], text_length=4)
+    assert splits.train.modalities == {"comment": (4,), "gist": (3,)}
+    tokens = splits.train[0].inputs["comment"]
+    assert tokens.dtype == torch.long
+    assert (tokens > 0).tolist() == [True, True, False, False]
+
+
+def test_numbered_views_and_token_views(tmp_path):
+    content = {"y": np.arange(40) % 2, "x0": np.ones((40, 2)), "x1": np.arange(80).reshape(40, 2)}
+    np.savez(tmp_path / "n.npz", **content, view_names=np.array(["left", "right"]), token_views=np.array(["right"]))
+    splits = load("views", path=tmp_path / "n.npz")
+    assert list(splits.train.modalities) == ["left", "right"]
+    assert splits.train[0].inputs["right"].dtype == torch.long
+    assert splits.train[0].inputs["left"].dtype == torch.float32
+
+
+def test_a_given_split_and_groups(tmp_path):
+    path = save(tmp_path, train_idx=np.arange(30), test_idx=np.arange(30, 40), group=np.arange(40) // 5)
+    splits = load("views", path=path, scaling="none")
+    assert torch.equal(whole(splits.test).inputs["gist"], torch.from_numpy(RANDOM_GIST(path)[30:]).float())
+    assert (len(splits.train), len(splits.validation)) == (20, 10)
+    assert "whole groups" in splits.test.protocol
+    assert splits.test.protocol.startswith("mine, test: test rows as given")
+
+
+def test_rows_of_nan_and_marked_rows_are_absent(tmp_path):
+    gist = arrays()["gist"]
+    gist[::2] = np.nan
+    path = save(
+        tmp_path, gist=gist, present_picture=np.arange(40) % 4 != 1, train_idx=np.arange(30), test_idx=np.arange(30, 40)
+    )
+    batch = whole(load("views", path=path).test)
+    assert batch.present["gist"].tolist() == [False, True] * 5
+    assert batch.present["picture"].tolist() == [(row % 4) != 1 for row in range(30, 40)]
+    assert batch.inputs["gist"][::2].eq(0).all()
+    assert batch.inputs["picture"][~batch.present["picture"]].eq(0).all()
+
+
+def test_every_broken_value_is_named_in_one_report(tmp_path):
+    gist = arrays()["gist"]
+    gist[3, 1], gist[7, 2] = np.nan, np.inf
+    path = save(tmp_path, gist=gist, other=np.ones((39, 2)), dates=np.zeros((40, 2), dtype="datetime64[s]"))
+    with pytest.raises(DataReportError) as caught:
+        load("views", path=path)
+    assert str(caught.value) == (
+        "mine.npz: 4 problems\n"
+        "  view 'gist', row 3, column 1: nan; mark an absent row by NaN throughout\n"
+        "  view 'gist', row 7, column 2: inf; mark an absent row by NaN throughout\n"
+        "  view 'other' has shape (39, 2), but 'y' has 40 rows; one row a sample\n"
+        "  view 'dates' has type datetime64[s]; give numbers"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"y": None}, "there is no array 'y' with the labels"),
+        ({"y": np.ones((40, 2))}, r"'y' has shape \(40, 2\) and type float64; give one whole number or text a row"),
+        (
+            {"y": np.full(40, 7), "class_names": np.array(["a", "b"])},
+            r"'y', row 0: label 7 is not in 0..1; count labels from 0",
+        ),
+        ({"y": np.full(40, -1)}, "'y', row 0: label -1 is not in"),
+        ({"gist": None, "picture": None}, "there is no view; give at least one array with two axes"),
+        ({"view_names": np.array(["a"])}, "'view_names' calls view 'a', but there is no array 'x0'"),
+        ({"present_gist": np.ones(3)}, r"'present_gist' has shape \(3,\) and type float64; give \[N\] booleans"),
+    ],
+)
+def test_errors(tmp_path, changes, text):
+    with pytest.raises(DataError, match=text):
+        load("views", path=save(tmp_path, **changes))
+
+
+def test_unknown_view(tmp_path):
+    with pytest.raises(DataError, match=r"unknown view in mine.npz 'gits'. Did you mean 'gist'\?"):
+        load("views", path=save(tmp_path), views=["gits"])
+
+
+def test_nothing_is_unpickled_and_broken_files_are_named(tmp_path):
+    path = save(tmp_path, evil=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(DataReportError, match=r"mine.npz: not a readable npz or npy file without objects"):
+        load("views", path=path)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(DataReportError, match=r"mine.npz: not a readable npz or npy file"):
+        load("views", path=path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataReportError, match="the folder has no npy file"):
+        load("views", path=tmp_path / "empty")
+    with pytest.raises(DataError, match="no such file or folder; give an npz file"):
+        load("views", path=tmp_path / "gone.npz")
+    folder = save(tmp_path, folder=True)
+    (folder / "gist.npy").write_bytes(b"")
+    (folder / "picture.npy").write_bytes(b"junk")
+    with pytest.raises(DataReportError, match=r"2 problems\n  gist.npy: .*\n  picture.npy: "):
+        load("views", path=folder)
