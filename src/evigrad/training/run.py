@@ -104,11 +104,11 @@ class Run:
 
     def save_best(self, numbers: dict[str, Any]) -> None:
         """Write the evaluated weights with what was measured on validation data. Collective."""
+        values = {"epoch": self.position.epoch, "validation": numbers, "prepared": asdict(self.prepared)}
         with self.evaluated_weights():
             tensors = sharding.network_state(self.network) | state.module_state(self.method, "method")
-        if self.main:
-            values = {"epoch": self.position.epoch, "validation": numbers, "prepared": asdict(self.prepared)}
-            save_checkpoint(self.folder.best, tensors, values)
+            if self.main:  # inside: the tensors are the weights themselves, not copies
+                save_checkpoint(self.folder.best, tensors, values)
         ranks.barrier()
 
     def load_best(self) -> None:
