@@ -43,7 +43,8 @@ def test_a_command_line_can_be_made_of_it():
     parser = ArgumentParser()
     parser.add_class_arguments(Training, "training")
     given = ["--training.epochs=3", "--training.optimizer.name=adamw", "--training.loggers=[tensorboard]"]
-    made = parser.instantiate_classes(parser.parse_args(given)).training
+    instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes  # its name until 4.49
+    made = instantiate(parser.parse_args(given)).training
     assert (made.epochs, made.optimizer.name, tuple(made.loggers)) == (3, "adamw", ("tensorboard",))
     assert made.batch_size == 64
 

@@ -194,4 +194,8 @@ def _headline(numbers: Mapping[str, float]) -> dict[str, float]:
         if single:
             shown += single
             break
-    return {name.removeprefix("validation/"): numbers[name] for name in shown if name in numbers}
+    return {_short(name): numbers[name] for name in shown if name in numbers}
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("validation/") if name.count("/") == 2 else name
