@@ -103,6 +103,11 @@ def test_discrepancy_averages_the_ratios_to_the_others():
     torch.testing.assert_close(ratios, torch.tensor([(2 + 3) / 2, (0.5 + 1.5) / 2, (1 / 3 + 2 / 3) / 2]))
 
 
+def test_damping_sets_in_just_above_one():
+    factors = coefficients(torch.tensor([0.999, 1.0, 1.001]).double(), 0.8)
+    assert factors.tolist() == [1.0, 1.0, pytest.approx(1 - math.tanh(0.8 * 1.001))]
+
+
 def test_nobody_is_damped_in_a_tie_or_alone():
     assert (coefficients(discrepancies(torch.full((2, 2), 3.0)), 0.8) == 1).all()
     assert (coefficients(discrepancies(torch.full((1, 1), 3.0)), 0.8) == 1).all()

@@ -37,6 +37,16 @@ def test_evaluation_gives_the_same_rows_with_static_shapes(images):
     assert (features[~SOME] == 0).all()
 
 
+def test_gradients_in_evaluation_are_those_of_the_present_rows(images):
+    """An encoder with frozen statistics is in evaluation mode and still trained."""
+    encoder, other = SmallCNN((1, 6, 6), width=4).eval(), SmallCNN((1, 6, 6), width=4).eval()
+    other.load_state_dict(encoder.state_dict())
+    encode_present(encoder, images, SOME).square().sum().backward()
+    other(images[SOME]).square().sum().backward()
+    for mine, theirs in zip(encoder.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad)
+
+
 def test_a_wholly_absent_modality_gives_zero_gradients_and_leaves_statistics(images):
     encoder = SmallCNN((1, 6, 6), width=4)
     before = [buffer.clone() for buffer in encoder.buffers()]

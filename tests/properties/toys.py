@@ -78,12 +78,16 @@ def train(
     micro: int = 1,
     surgery: Surgery | None = None,
     optimizer: torch.optim.Optimizer | None = None,
-    epoch: int = 0,
+    epoch: int | None = 0,
 ) -> None:
-    """The plainest loop that keeps the contract of Method: each batch is one optimizer step of ``micro`` parts."""
+    """The plainest loop that keeps the contract of Method: each batch is one optimizer step of ``micro`` parts.
+
+    Without an ``epoch`` it goes on in the middle of one.
+    """
     surgery = surgery if surgery is not None else Dividing(micro)
     optimizer = optimizer if optimizer is not None else sgd(network)
-    method.start_epoch(epoch)
+    if epoch is not None:
+        method.start_epoch(epoch)
     for batch in batches:
         optimizer.zero_grad()
         gradients(method, network, batch, micro, surgery)
