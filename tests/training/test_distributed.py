@@ -43,7 +43,15 @@ def assert_close(folder, expected, tolerance=1e-9):
 # The scores of OGM-GE and the digammas of TMC are 32-bit numbers by design; all else here has 64.
 @pytest.mark.parametrize(
     ("name", "tolerance"),
-    [("joint", 1e-9), ("uniform", 1e-9), ("unimodal", 1e-9), ("mmpareto", 1e-9), ("ogm_ge", 1e-6), ("tmc", 1e-6)],
+    [
+        ("joint", 1e-9),
+        ("uniform", 1e-9),
+        ("unimodal", 1e-9),
+        ("mmpareto", 1e-9),
+        ("ogm_ge", 1e-6),
+        ("tmc", 1e-6),
+        ("bogc", 1e-6),
+    ],
 )
 def test_two_processes_equal_one(tmp_path, name, tolerance):
     train(tmp_path / "one", name)
@@ -82,6 +90,18 @@ def test_a_signal_to_one_process_stops_both(tmp_path):
 
     assert in_ranks(2, work) == [75, 75]
     assert in_ranks(2, lambda rank: train(tmp_path / "run", "uniform", TWO, True)) == [0, 0]
+
+
+def test_ranks_with_different_numbers_of_evaluation_batches_do_not_wait_for_each_other(tmp_path):
+    def work(rank):
+        signal.alarm(60)  # a rank that waits for ever is ended, and the test fails
+        model = network()
+        model.encoders["sound"].layers.append(torch.nn.BatchNorm1d(model.encoders["sound"].width))
+        training = settings(batch_size=16, hardware=TWO)
+        result = fit(model, method(), views(48), views(17, 1), folder=tmp_path, training=training)
+        assert result.metrics["validation"]["samples"] == 17
+
+    assert in_ranks(2, work) == [0, 0]
 
 
 def test_another_number_of_processes_is_refused(tmp_path):

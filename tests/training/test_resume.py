@@ -42,7 +42,7 @@ def train(folder: Path, resume: bool = False, name: str = "ogm_ge", **changes):
     model.fusion.widths["sound"] = 5
     if len(model.heads):
         model.heads["sound"] = nn.Linear(5, 3)
-    training = settings(**{"epochs": 3, "checkpoint_every": 2, "log_every": 2, "ema_decay": 0.9, **changes})
+    training = settings(**{"epochs": 3, "checkpoint_every": 2, "log_every": 1, "ema_decay": 0.9, **changes})
     data = views(70), views(30, 1), views(31, 2)
     return fit(model, method(name), *data, folder=folder, training=training, resume=resume)
 
@@ -149,6 +149,16 @@ def test_a_signal_saves_and_exits_with_the_documented_code(tmp_path, uninterrupt
 def assert_same_but_settings(folder, expected):
     for name in set(IDENTICAL) - {"config.json"}:
         assert (folder / name).read_bytes() == (expected / name).read_bytes(), name
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path, monkeypatch):
+    def twice():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", on_call(4, torch.optim.SGD.step, twice))
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path)
 
 
 def test_interrupted_says_where_and_what_next(tmp_path, monkeypatch):
