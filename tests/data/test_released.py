@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from evigrad.data import load, whole
+from evigrad.data import DataError, load, whole
 
 SIZES = {
     "handwritten": (1280, 320, 400),
@@ -47,6 +47,24 @@ def test_no_video_or_actor_is_in_two_parts(real_data, name, key):
         assert (len(parts[0] | parts[1]), len(parts[2])) == (62, 31)
     else:
         assert len(parts[0] | parts[1] | parts[2]) == 24
+
+
+def test_both_published_splits_of_handwritten(real_data):
+    ours, theirs = (
+        load("digits", split="tmc", scaling="none"),
+        load("handwritten", root=real_data, split="tmc", scaling="none"),
+    )
+    mine, other = (whole(splits.test) for splits in (ours, theirs))
+    assert torch.equal(mine.inputs["pixels"].sort(0).values, other.inputs["pix240"].sort(0).values)
+    published = whole(load("handwritten", root=real_data, scaling="none").test)
+    assert not torch.equal(published.inputs["pix240"].sort(0).values, other.inputs["pix240"].sort(0).values)
+
+
+def test_errors(real_data):
+    with pytest.raises(DataError, match=r"unknown split 'tcm'. Did you mean 'tmc'\?"):
+        load("handwritten", root=real_data, split="tcm")
+    with pytest.raises(DataError, match="fold=5: the folds are 0, 1, 2, 3 and 4"):
+        load("ravdess_av", root=real_data, fold=5)
 
 
 def test_ravdess_folds_cover_all_clips(real_data):

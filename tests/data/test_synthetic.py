@@ -122,6 +122,15 @@ def test_posterior_is_calibrated():
             assert correct[bin_].double().mean().item() == pytest.approx(confidence[bin_].mean().item(), abs=error)
 
 
+def test_selected_rows_keep_what_was_planted_in_them():
+    data, rows = train(conflict=0.3, missing=0.2), torch.tensor([7, 3, 19])
+    few = data.select(rows)
+    whole_posterior = data.truth.posterior(data.__getitems__(range(SIZE)).inputs, data.present)
+    batch = whole(few)
+    assert torch.allclose(few.truth.posterior(batch.inputs, batch.present), whole_posterior[rows])
+    assert torch.equal(few.truth.conflict, data.truth.conflict[rows])
+
+
 def test_stronger_signal_is_easier():
     data = train()
     batch = data.__getitems__(range(SIZE))

@@ -6,15 +6,19 @@ kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from .errors import DataError, nearest
 
-Damage = Callable[[Tensor, torch.Generator], Tensor]
+
+class Damage(Protocol):
+    """A function of one sample's value and a generator that returns a new value of the same shape and type."""
+
+    def __call__(self, value: Tensor, generator: torch.Generator, /) -> Tensor: ...
 
 
 @dataclass(frozen=True)

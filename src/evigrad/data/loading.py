@@ -31,7 +31,7 @@ class EpochSampler(Sampler[int]):
     >>> sampler = EpochSampler(4, seed=1)
     >>> order = list(sampler)
     >>> sampler.advance(3)
-    ... list(sampler) == order[3:]
+    >>> list(sampler) == order[3:]
     True
     """
 

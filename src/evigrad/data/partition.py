@@ -37,22 +37,16 @@ def partition(
     rows = {part: _rows(source, part, given[part], len(target)) for part in given} if split == "given" else {}
     if "train" not in rows:
         rows["train"] = torch.arange(len(target))
-    numbers = None if group is None else numbered(group)
-    cut = "whole groups" if group is not None else "stratified"
+    keys, cut, how = (target, stratified, "stratified") if group is None else (numbered(group), grouped, "whole groups")
     lines = []
     for part, share in (("test", test), ("validation", validation)):
         if part in rows:
             lines.append(f"{part} rows as given")
             continue
-        generator = stream(seed, "split", part)
         train = rows["train"]
-        kept, held = (
-            stratified(target[train], share, generator)
-            if numbers is None
-            else grouped(numbers[train], share, generator)
-        )
+        kept, held = cut(keys[train], share, stream(seed, "split", part))
         rows["train"], rows[part] = train[kept], train[held]
-        lines.append(f"{part} {share:.0%} of the training rows, {cut}, seed {seed}")
+        lines.append(f"{part} {share:.0%} of the training rows, {how}, seed {seed}")
     for part, chosen in rows.items():
         if not len(chosen):
             raise DataError(f"{source}: the {part} part has no row ({len(target)} rows in all); change its share")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -64,6 +65,14 @@ class SyntheticViews(Views):
     """Views that remember what was planted in them."""
 
     truth: Planted
+
+    def select(self, rows: Tensor, protocol: str | None = None) -> Self:
+        """The data set of ``rows`` ([n] long) alone, with what was planted in them."""
+        chosen = super().select(rows, protocol)
+        noise = {name: values[rows] for name, values in self.truth.noise.items()}
+        claimed = {name: values[rows] for name, values in self.truth.claimed.items()}
+        chosen.truth = replace(self.truth, noise=noise, claimed=claimed, conflict=self.truth.conflict[rows])
+        return chosen
 
 
 INFO = Info(
