@@ -165,6 +165,16 @@ def test_sum_fusion_has_block_logits_too():
     assert min(method.diagnostics().values()) < 1
 
 
+def test_a_frozen_encoder_is_left_alone():
+    network = toy_network(TWO)
+    network.encoders["image"].requires_grad_(False)
+    method, start = prepared("ogm_ge", network), weights(network)
+    train(method, network, toy_batches(2, shapes=TWO))
+    assert all(
+        torch.equal(p, start[f"encoders.image.{name}"]) for name, p in network.encoders["image"].named_parameters()
+    )
+
+
 def test_what_cannot_be_modulated_is_an_error():
     with pytest.raises(
         ValueError, match=r"OGMGE needs logits that are a sum over modalities, .* fuses with Gated; use"

@@ -12,6 +12,7 @@ from tests.properties.toys import (
     VECTORS,
     Dividing,
     ToyBatch,
+    gradients,
     prepared,
     reordered,
     sgd,
@@ -138,6 +139,22 @@ def assert_loss_scale_cancels(name: str, **options: object) -> None:
         train(prepared(name, network, **options), network, toy_batches(3), surgery=Dividing(scale=scale))
         results.append(weights(network))
     assert_same(results[1], results[0])
+
+
+def assert_trains_under_autocast(name: str, **options: object) -> None:
+    """In bfloat16 the first step is that of float32, within bfloat16's eight bits of the whole gradient's norm."""
+    found = []
+    for enabled in (False, True):
+        network = toy_network(VECTORS).float()
+        method = prepared(name, network, **options).float()
+        batch = toy_batch(VECTORS, missing=0.4)
+        batch.present["words"][:] = False
+        inputs = {key: value.float() for key, value in batch.inputs.items()}
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            batch = ToyBatch(inputs, batch.target, batch.present, batch.index)
+            gradients(method, network, batch, 1, Dividing())
+        found.append(torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None]))
+    assert float((found[1] - found[0]).norm() / found[0].norm()) < 2**-5
 
 
 def assert_statistics_move_once(name: str, **options: object) -> None:

@@ -36,6 +36,10 @@ def test_loss_scale_cancels(name):
     properties.assert_loss_scale_cancels(name)
 
 
+def test_trains_under_autocast(name):
+    properties.assert_trains_under_autocast(name)
+
+
 def test_statistics_move_once(name):
     properties.assert_statistics_move_once(name)
 

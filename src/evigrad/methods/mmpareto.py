@@ -138,17 +138,15 @@ def combine(
     """
     square_joint, square_own, product = _dot(joint, joint), _dot(own, own), _dot(joint, own)
     weight = min_norm_weights(square_joint, square_own, product)
+    # the weights first, then the tensors: with α = ½ the sum must come out to the last bit
+    mixed = [a * (2 * weight).to(a) + b * (2 - 2 * weight).to(b) for a, b in zip(joint, own, strict=True)]
     sums = [a + b for a, b in zip(joint, own, strict=True)]
-    mixed = [2 * weight.to(a) * a + 2 * (1 - weight).to(b) * b for a, b in zip(joint, own, strict=True)]
     if rescale == "tensor":
         factors = [_restore(_dot([total], [total]), _dot([h], [h])) for total, h in zip(sums, mixed, strict=True)]
     else:
         factors = [_restore(_dot(sums, sums), _dot(mixed, mixed))] * len(mixed)
     finite = (square_joint + square_own).isfinite()
-    edited = [
-        torch.where(finite, gamma * (factor.to(h) * h), total)
-        for factor, h, total in zip(factors, mixed, sums, strict=True)
-    ]
+    edited = [h.mul_(torch.where(finite, gamma * factor, 1.0).to(h)) for h, factor in zip(mixed, factors, strict=True)]
     length = square_joint.sqrt() * square_own.sqrt()
     return edited, torch.where(length > 0, product / length, 0.0)
 
@@ -172,8 +170,13 @@ def _restore(square_sum: Tensor, square_mixed: Tensor) -> Tensor:
 
 
 def _dot(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
-    # in float64: squares of half-precision gradients overflow, and small ones vanish
-    return torch.stack([(a.double() * b.double()).sum() for a, b in zip(first, second, strict=True)]).sum()
+    # squares of half-precision gradients overflow; the few sums of tensors are added in float64
+    parts = [torch.dot(_wide(a), _wide(b)).double() for a, b in zip(first, second, strict=True)]
+    return torch.stack(parts).sum()
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor.reshape(-1).to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def _sum(first: Tensor | None, second: Tensor | None) -> Tensor:

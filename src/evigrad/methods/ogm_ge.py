@@ -20,7 +20,7 @@ Provenance:
   the mean confidences over the samples that have both; with nothing missing these are the published ratios.
 - The published window is epochs 0 to 50 of 100, for one data set; here modulation lasts as long as training
   by default.
-- Re-implementations differ: AGM's modulates all parameters, BalanceBenchmark's all tensors that are not 1-D,
+- Re-implementations: AGM's modulates all parameters, BalanceBenchmark's all tensors that are not 1-D,
   with another score.
 """
 
@@ -92,8 +92,9 @@ class OGMGE(Joint):
                 f"OGMGE needs logits that are a sum over modalities, and `network` fuses with "
                 f"{type(network.fusion).__name__}; use the fusion 'concatenation' or 'sum'."
             )
-        for name in network.encoders:
-            if not self._touched(network)[name]:
+        touched = self._touched(network)
+        for name, parameters in encoder_parameters(network).items():
+            if parameters and not touched[name]:
                 raise ValueError(
                     f"OGMGE finds nothing to damp in the encoder of modality {name!r} with "
                     f"tensors={self.tensors!r}; use tensors='matrices' for encoders without convolutions."
