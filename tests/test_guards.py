@@ -8,8 +8,7 @@ LEAKS = {
     "variable": ("import os\ndef test(): os.environ['EVIGRAD_LEAK'] = '1'", "EVIGRAD_LEAK"),
     "removed variable": ("import os\ndef test(): os.environ.pop('HOME', None)", "HOME"),
     "thread": (
-        "import threading, time\n"
-        "def test(): threading.Thread(target=time.sleep, args=(1,), name='lost').start()",
+        "import threading, time\ndef test(): threading.Thread(target=time.sleep, args=(1,), name='lost').start()",
         "lost",
     ),
     "process group": (
