@@ -61,7 +61,7 @@ class HeadPosterior(nn.Module):
         if synchronize:
             batch = summed(batch)
         # A batch without this modality says nothing: the memory does not fade.
-        fade = torch.where(batch["count"] > 0, self.decay, 1.0).to(self.count.dtype)
+        fade = torch.where(batch["count"] > 0, torch.full_like(self.count, self.decay), 1.0)
         for name, value in batch.items():
             kept = self.get_buffer("count" if name == "count" else f"sum_{name}")
             kept.mul_(fade).add_(value)
