@@ -104,7 +104,10 @@ class HeadPosterior(nn.Module):
         return self.count if self.dataset_size is None else torch.full_like(self.count, self.dataset_size)
 
     def _buffers_of(self, prefix: str) -> dict[str, Tensor]:
-        return {name[len(prefix) :]: value for name, value in self.named_buffers() if name.startswith(prefix)}
+        own = self._buffers.items()  # not named_buffers(), which walks all modules and is slow at every step
+        return {
+            name.removeprefix(prefix): value for name, value in own if value is not None and name.startswith(prefix)
+        }
 
     def _renew_when_due(self) -> None:
         if torch.compiler.is_compiling():
