@@ -16,9 +16,7 @@ __all__ = ["leaves_nothing_behind", "real_data", "restores_global_state"]
 
 torch.set_num_threads(1)
 settings.register_profile("ci", derandomize=True, deadline=None, database=None)
-settings.register_profile(
-    "explore", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("explore", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 

@@ -4,9 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-BLOCK = re.compile(
-    r"^(?P<indent>[ \t]*)```python[ \t]*\n(?P<code>.*?)^(?P=indent)```[ \t]*$", re.MULTILINE | re.DOTALL
-)
+BLOCK = re.compile(r"^(?P<indent>[ \t]*)```python[ \t]*\n(?P<code>.*?)^(?P=indent)```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(text: str) -> list[tuple[int, str]]:

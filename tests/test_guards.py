@@ -8,8 +8,7 @@ LEAKS = {
     "variable": ("import os\ndef test(): os.environ['EVIGRAD_LEAK'] = '1'", "EVIGRAD_LEAK"),
     "removed variable": ("import os\ndef test(): os.environ.pop('HOME', None)", "HOME"),
     "thread": (
-        "import threading, time\n"
-        "def test(): threading.Thread(target=time.sleep, args=(1,), name='lost').start()",
+        "import threading, time\ndef test(): threading.Thread(target=time.sleep, args=(1,), name='lost').start()",
         "lost",
     ),
     "process group": (
@@ -63,3 +62,16 @@ def test_global_state_is_put_back(pytester):
             assert DRAWS[0] == DRAWS[1]
     """
     run(pytester, source).assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("folder", "outcome"), [("", {"skipped": 1}), ("no such folder", {"errors": 1}), (".", {"passed": 1})]
+)
+def test_real_data_is_optional_but_not_misspelt(pytester, monkeypatch, folder, outcome):
+    monkeypatch.setenv("EVIGRAD_DATA", folder)
+    pytester.makeconftest("from tests.conftest import real_data")
+    pytester.makepyfile("def test(real_data): assert real_data.is_dir()")
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:xdist")
+    result.assert_outcomes(**outcome)
+    if "errors" in outcome:
+        result.stdout.fnmatch_lines(["*EVIGRAD_DATA='no such folder' is not a folder: unset it, or name*"])

@@ -86,9 +86,7 @@ def test_nothing_names_a_machine():
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "text", ["see |home|ann", "http:||mirror|simple", "https:||10.0.0.1|x", "http:||a.lan"]
-)
+@pytest.mark.parametrize("text", ["see |home|ann", "http:||mirror|simple", "https:||10.0.0.1|x", "http:||a.lan"])
 def test_a_machine_would_be_noticed(text):
     assert ELSEWHERE.search(text.replace("|", "/"))
 
@@ -97,9 +95,7 @@ def test_links_between_pages_lead_somewhere():
     dead = []
     for page in tracked("*.md"):
         targets = LINK.findall(page.read_text(encoding="utf-8"))
-        dead += [
-            f"{page.relative_to(ROOT)}: {target}" for target in targets if not (page.parent / target).exists()
-        ]
+        dead += [f"{page.relative_to(ROOT)}: {target}" for target in targets if not (page.parent / target).exists()]
     assert dead == []
 
 

@@ -39,8 +39,6 @@ def test_an_error_points_at_the_line_of_the_page(tmp_path):
 
 
 def test_a_session_must_answer_what_the_page_shows(tmp_path):
-    assert (
-        run_page(write(tmp_path, "```python\n>>> x = 2\n>>> x\n2\n```\n```python\nassert x == 2\n```\n")) == 2
-    )
+    assert run_page(write(tmp_path, "```python\n>>> x = 2\n>>> x\n2\n```\n```python\nassert x == 2\n```\n")) == 2
     with pytest.raises(AssertionError, match="Got:\n    2"):
         run_page(write(tmp_path, "```python\n>>> 1 + 1\n3\n```\n"))

@@ -31,9 +31,7 @@ def stamp(level: str) -> Path:
 def installed(level: str, key: str) -> bool:
     """Whether the environment holds `level` for these pins (`dev` holds all of `run`)."""
     levels = {level, "dev"}
-    return (
-        any(stamp(name).is_file() and stamp(name).read_text() == key for name in levels) and PYTHON.exists()
-    )
+    return any(stamp(name).is_file() and stamp(name).read_text() == key for name in levels) and PYTHON.exists()
 
 
 def works() -> bool:
@@ -67,9 +65,7 @@ def pip(*arguments: str) -> None:
     command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", *arguments]
     code = subprocess.run(command, cwd=ROOT).returncode
     if code:
-        sys.exit(
-            f"error: pip stopped with exit code {code} (its message is above). The next make tries again."
-        )
+        sys.exit(f"error: pip stopped with exit code {code} (its message is above). The next make tries again.")
 
 
 def install(level: str) -> None:

@@ -1,7 +1,7 @@
 """From what the heads saw in a step to one calibrated gradient per modality."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +12,22 @@ from evigrad.calibration.head import HeadPosterior
 from evigrad.calibration.inputs import Inputs
 from evigrad.calibration.joint import Concatenation, Fusion, JointPass
 from evigrad.calibration.likelihood import likelihood
-from evigrad.calibration.moments import Moments
+from evigrad.calibration.moments import Moments, Point
 from evigrad.calibration.readings import Readings
 from evigrad.calibration.sources import Source, see, source
+from evigrad.calibration.structures import Seen
 from evigrad.calibration.synchronize import summed
+
+
+@dataclass(frozen=True)
+class Step:
+    """One batch as all heads saw it."""
+
+    inputs: Inputs
+    unimodal: Mapping[str, Source]
+    joint: Source
+    module: Concatenation | Fusion
+    seen: JointPass
 
 
 class Calibration(nn.Module):
@@ -47,79 +59,61 @@ class Calibration(nn.Module):
         self,
         inputs: Inputs,
         heads: Mapping[str, nn.Linear],
-        joint: Concatenation | Fusion,
+        module: Concatenation | Fusion,
         seen: JointPass,
         learn: bool,
-    ) -> tuple[dict[str, Source], Source]:
-        """Show the batch to every posterior (``learn``: the running averages take it in) and return the sources."""
+    ) -> Step:
+        """Show the batch to every posterior; ``learn``: the running averages take it in."""
         unimodal = {}
         for name, layer in heads.items():
             posterior = self.unimodal[name]
             assert isinstance(posterior, HeadPosterior)
             unimodal[name] = self._source(
-                posterior, layer, inputs.features[name], inputs.present[name], inputs.target, learn
+                posterior, see(layer, inputs.features[name], inputs.present[name], inputs.target, self.loss), learn
             )
         anything = torch.stack(list(inputs.present.values())).any(0)
-        return unimodal, self._source(self.joint, joint.output, seen.hidden, anything, inputs.target, learn)
+        hidden = see(module.output, seen.hidden, anything, inputs.target, self.loss)
+        return Step(inputs, unimodal, self._source(self.joint, hidden, learn), module, seen)
 
-    def _source(
-        self,
-        posterior: HeadPosterior,
-        layer: nn.Linear,
-        features: Tensor,
-        present: Tensor,
-        target: Tensor,
-        learn: bool,
-    ) -> Source:
-        point, seen = see(layer, features, present, target, self.loss)
+    def _source(self, posterior: HeadPosterior, view: tuple[Point, Seen], learn: bool) -> Source:
+        point, seen = view
         if learn:
             posterior.see(seen, self.readings.shared)
         return source(point, seen, posterior, self.loss, self.readings)
 
-    def traces(
-        self,
-        names: list[str],
-        inputs: Inputs,
-        unimodal: Mapping[str, Source],
-        joint_source: Source,
-        joint: Concatenation | Fusion,
-        seen: JointPass,
-        generator: torch.Generator | None,
-    ) -> dict[str, Trace]:
+    def traces(self, names: list[str], step: Step, generator: torch.Generator | None) -> dict[str, Trace]:
         """The calibrated gradient of the per-sample loss at the features of each of ``names``."""
-        readings = self.readings
-        plain = joint.pull(seen, joint_source.gradient)
-        own, shared = self._moments(names, inputs, unimodal, joint_source, joint, seen, generator)
-        uniform = {}
-        for name in names:
-            absent = ~inputs.present[name][:, None]
-            both = (readings.unimodal_weight * unimodal[name].gradient, plain[name].to(own[name].mean.dtype))
-            first, second = (part.masked_fill(absent, 0) for part in both)
-            uniform[name] = (first, second)
-        squares = self._batch_sums({name: (first + second) for name, (first, second) in uniform.items()}, inputs)
+        present = step.inputs.present
+        own, shared = self._moments(names, step, generator)
+        uniform = self._uniform(names, step)
+        squares = self._batch_sums({name: first + second for name, (first, second) in uniform.items()}, present)
         traces = {}
         for name in names:
-            power = None if readings.reference == "none" else squares[name] / squares[f"{name} entries"].clamp_min(1)
-            traces[name] = self._trace(own[name], shared[name], uniform[name], power, inputs.present[name])
-        return self._rescaled(traces, squares, inputs)
+            power = None
+            if self.readings.reference == "power":
+                power = squares[name] / squares[f"{name} entries"].clamp_min(1)
+            traces[name] = self._trace(own[name], shared[name], uniform[name], power, present[name])
+        return self._rescaled(traces, squares, present)
+
+    def _uniform(self, names: list[str], step: Step) -> dict[str, tuple[Tensor, Tensor]]:
+        """The two gradients of plain training, φ g^i and g^f, zero where the modality is absent."""
+        pulled = step.module.pull(step.seen, step.joint.gradient)
+        both = {}
+        for name in names:
+            absent = ~step.inputs.present[name][:, None]
+            own = (self.readings.unimodal_weight * step.unimodal[name].gradient).masked_fill(absent, 0)
+            both[name] = own, pulled[name].to(own.dtype).masked_fill(absent, 0)
+        return both
 
     def _moments(
-        self,
-        names: list[str],
-        inputs: Inputs,
-        unimodal: Mapping[str, Source],
-        joint_source: Source,
-        joint: Concatenation | Fusion,
-        seen: JointPass,
-        generator: torch.Generator | None,
+        self, names: list[str], step: Step, generator: torch.Generator | None
     ) -> tuple[dict[str, Moments], dict[str, Moments]]:
         r = self.readings
-        wanted = list(unimodal) if r.fusion == "average" else names
-        own = {name: unimodal[name].moments(self.loss, r, generator) for name in wanted}
+        wanted = list(step.unimodal) if r.fusion == "average" else names
+        own = {name: step.unimodal[name].moments(self.loss, r, generator) for name in wanted}
         if r.fusion == "average":
-            return own, dict.fromkeys(names, average(own, inputs.present))
-        point, posterior = joint_source.point, joint_source.posterior
-        return own, joint.moments(seen, posterior, point, self.loss, r.moments, r.draws, r.probes, generator)
+            return own, dict.fromkeys(names, average(own, step.inputs.present))
+        return own, step.module.moments(step.seen, step.joint, self.loss, r, generator)
 
     def _trace(
         self,
@@ -138,15 +132,17 @@ class Calibration(nn.Module):
         combined = update(r.unimodal_weight * own.mean, shared.mean, first, second, r.weights)
         return Trace(*uniform, combined, combined.gradient.masked_fill(~present[:, None], 0), present)
 
-    def _batch_sums(self, gradients: Mapping[str, Tensor], inputs: Inputs) -> dict[str, Tensor]:
+    def _batch_sums(self, gradients: Mapping[str, Tensor], present: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Squared norm over the (global) batch and number of entries of each gradient, in float64."""
         sums = {}
         for name, value in gradients.items():
             sums[name] = value.double().square().sum()
-            sums[f"{name} entries"] = inputs.present[name].sum().double() * value.shape[-1]
+            sums[f"{name} entries"] = present[name].sum().double() * value.shape[-1]
         return summed(sums) if self.readings.shared else sums
 
-    def _rescaled(self, traces: dict[str, Trace], squares: dict[str, Tensor], inputs: Inputs) -> dict[str, Trace]:
+    def _rescaled(
+        self, traces: dict[str, Trace], squares: dict[str, Tensor], present: Mapping[str, Tensor]
+    ) -> dict[str, Trace]:
         r = self.readings
         if r.rescale == "none":
             return {name: replace(t, calibrated=r.scale * t.calibrated) for name, t in traces.items()}
@@ -157,7 +153,7 @@ class Calibration(nn.Module):
                 own = t.calibrated.double().square().sum(-1, keepdim=True)
                 result[name] = replace(t, calibrated=rescale(t.calibrated, own, total, r.scale))
             return result
-        own_squares = self._batch_sums({name: t.calibrated for name, t in traces.items()}, inputs)
+        own_squares = self._batch_sums({name: t.calibrated for name, t in traces.items()}, present)
         return {
             name: replace(t, calibrated=rescale(t.calibrated, own_squares[name], squares[name], r.scale))
             for name, t in traces.items()

@@ -105,7 +105,7 @@ def update(
 
 
 def rescale(gradient: Tensor, squares: Tensor, target_squares: Tensor, scale: float) -> Tensor:
-    """``gradient`` times ``scale`` and the ratio of two norms, given their squares; zero if there is nothing to scale."""
+    """``gradient`` times ``scale`` and the ratio of two norms, given their squares; zero if it has no length."""
     ratio = torch.where(squares > 0, target_squares / squares.clamp_min(torch.finfo(squares.dtype).tiny), 0.0)
     return gradient * (scale * ratio.sqrt()).to(gradient.dtype)
 

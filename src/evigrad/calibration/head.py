@@ -61,7 +61,7 @@ class HeadPosterior(nn.Module):
         if synchronize:
             batch = summed(batch)
         # A batch without this modality says nothing: the memory does not fade.
-        fade = torch.where(batch["count"] > 0, self.decay, 1.0).to(self.count.dtype)
+        fade = torch.where(batch["count"] > 0, torch.full_like(self.count, self.decay), 1.0)
         for name, value in batch.items():
             kept = self.get_buffer("count" if name == "count" else f"sum_{name}")
             kept.mul_(fade).add_(value)
@@ -104,7 +104,10 @@ class HeadPosterior(nn.Module):
         return self.count if self.dataset_size is None else torch.full_like(self.count, self.dataset_size)
 
     def _buffers_of(self, prefix: str) -> dict[str, Tensor]:
-        return {name[len(prefix) :]: value for name, value in self.named_buffers() if name.startswith(prefix)}
+        own = self._buffers.items()  # not named_buffers(), which walks all modules and is slow at every step
+        return {
+            name.removeprefix(prefix): value for name, value in own if value is not None and name.startswith(prefix)
+        }
 
     def _renew_when_due(self) -> None:
         if torch.compiler.is_compiling():

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from evigrad.calibration.errors import nearest
 from evigrad.calibration.likelihood import Likelihood
-from evigrad.calibration.moments import Moments, Point, drawn_deviations, linear_deviations, moments_at
-from evigrad.calibration.structures import Gaussian
+from evigrad.calibration.moments import Moments, drawn_deviations, linear_deviations
+from evigrad.calibration.readings import Readings
+from evigrad.calibration.sources import Source
 
 Features = dict[str, Tensor]
 
@@ -51,16 +52,13 @@ class Concatenation(nn.Module):
     def moments(
         self,
         seen: JointPass,
-        posterior: Gaussian,
-        point: Point,
+        source: Source,
         loss: Likelihood,
-        method: str,
-        draws: int,
-        probes: int,
+        readings: Readings,
         generator: torch.Generator | None,
     ) -> dict[str, Moments]:
         """Moments of the joint gradient at every modality."""
-        whole = moments_at(posterior, point, loss, method, draws, generator)
+        whole = source.moments(loss, readings, generator)
         mean, variance = self.pull(seen, whole.mean), self.pull(seen, whole.variance)
         return {name: Moments(mean[name], variance[name]) for name in self.widths}
 
@@ -122,23 +120,20 @@ class Fusion(nn.Module):
     def moments(
         self,
         seen: JointPass,
-        posterior: Gaussian,
-        point: Point,
+        source: Source,
         loss: Likelihood,
-        method: str,
-        draws: int,
-        probes: int,
+        readings: Readings,
         generator: torch.Generator | None,
     ) -> dict[str, Moments]:
         """Moments of the joint gradient at every modality; `exact` falls back on draws for the variance."""
-        hidden = moments_at(posterior, point, loss, method, draws, generator)
+        hidden = source.moments(loss, readings, generator)
         mean = self.pull(seen, hidden.mean)
-        linear = method == "linearized"
-        count = probes if linear else draws
+        linear = readings.moments == "linearized"
+        count = readings.probes if linear else readings.draws
         deviations = linear_deviations if linear else drawn_deviations
         total = {name: torch.zeros_like(value) for name, value in mean.items()}
         squares = {name: torch.zeros_like(value) for name, value in mean.items()}
-        for group in deviations(posterior, point, loss, count, generator):
+        for group in deviations(source.posterior, source.point, loss, count, generator):
             for deviation in group:
                 for name, pulled in self.pull(seen, deviation).items():
                     total[name] += pulled

@@ -184,10 +184,8 @@ class CalibratedLoss(nn.Module):
     def _calibrate(self, wanted: list[str], inputs: Inputs, seen: JointPass) -> Diagnostics:
         heads: dict[str, Any] = {name: head for name, head in self.heads.items()}  # noqa: C416 (torch.compile)
         with torch.autocast(inputs.target.device.type, enabled=False):
-            unimodal, joint = self.calibration.observe(inputs, heads, self.joint, seen, learn=self.training)
-            if not wanted:
-                return Diagnostics()
-            traces = self.calibration.traces(wanted, inputs, unimodal, joint, self.joint, seen, self.generator)
+            step = self.calibration.observe(inputs, heads, self.joint, seen, learn=self.training)
+            traces = self.calibration.traces(wanted, step, self.generator) if wanted else {}
         return Diagnostics(traces, inputs.shape)
 
 
@@ -206,7 +204,7 @@ class _Inject(torch.autograd.Function):
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             raise RuntimeError(
                 "CalibratedLoss can't be differentiated twice: `create_graph=True` was passed to backward or grad, but "
-                "a calibrated gradient is no function whose derivative exists. Call backward without create_graph; for a "
+                "a calibrated gradient is no function that has a derivative. Call backward without create_graph; for a "
                 "gradient penalty, compute it from an ordinary loss on the features."
             )
         result: list[Tensor | None] = [grad]

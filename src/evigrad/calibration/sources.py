@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from evigrad.calibration.head import HeadPosterior
 from evigrad.calibration.likelihood import Likelihood
-from evigrad.calibration.moments import Moments, Point, gradient, moments_at
+from evigrad.calibration.moments import Moments, Point, moments_at
 from evigrad.calibration.readings import Readings
 from evigrad.calibration.structures import Gaussian, Seen
 
@@ -42,9 +42,9 @@ def see(layer: nn.Linear, features: Tensor, present: Tensor, target: Tensor, los
 def source(point: Point, seen: Seen, head: HeadPosterior, loss: Likelihood, readings: Readings) -> Source:
     """The source that this head is for the batch it saw."""
     posterior = head.gaussian(seen, readings.shared)
-    plain = gradient(point, loss)
+    residual = loss.residual(seen.mean, point.target)
+    plain = residual @ point.theta[:, : point.columns]
     if readings.centre == "newton":
-        residual = loss.residual(seen.mean, point.target)
         step = head.newton_step(point.theta, seen, residual, posterior, readings.shared)
         point = replace(point, theta=point.theta + step)
     return Source(point, posterior, plain)

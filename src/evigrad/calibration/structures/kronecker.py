@@ -104,11 +104,12 @@ class Kronecker:
 def _nystrom(sketch: Tensor, probe: Tensor) -> tuple[Tensor, Tensor]:
     """Leading eigenpairs of A from its product with ``probe`` (one-pass Nyström, shifted for stability)."""
     wide, probe = sketch.double(), probe.double()
-    shift = 1e-7 * torch.linalg.matrix_norm(wide)
-    shifted = wide + shift * probe
     small = torch.finfo(torch.float64).tiny
+    shift = (1e-7 * torch.linalg.matrix_norm(wide)).clamp_min(small)
+    shifted = wide + shift * probe
     inner_values, inner = eigen(probe.T @ shifted)
-    thin = shifted @ (inner / inner_values.clamp_min(small).sqrt())
+    # No eigenvalue is below the shift but for the rounding of long float32 sums, which must not become a divisor.
+    thin = shifted @ (inner / inner_values.clamp_min(shift).sqrt())
     values, vectors = eigen(thin.T @ thin)
     basis = thin @ (vectors / values.clamp_min(small).sqrt())
     return (values - shift).clamp_min(0), basis
