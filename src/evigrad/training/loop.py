@@ -26,6 +26,7 @@ from evigrad.training.run import Run, assemble, own_randomness
 from evigrad.training.run_folder import RunFolder
 from evigrad.training.selection import improve, out_of_patience, require_validation
 from evigrad.training.signals import Interrupted, StopRequest
+from evigrad.training.step import DivergedError
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -158,6 +159,11 @@ def _validate(run: Run, validation: MultimodalDataset, numbers: dict[str, float]
     """Add validation numbers to ``numbers``; whether this epoch is the best so far."""
     with run.evaluated_weights():
         found = predict(run.network, run.method, validation, _evaluation_batch(run), run.training.workers)
+    if not found.probabilities.isfinite().all():
+        raise DivergedError(
+            f"the weights give NaN or infinite probabilities on validation data after epoch {run.position.epoch + 1}. "
+            f"Lower the learning rate, set clip_norm, or check the data; the last good checkpoint is {run.folder.last}."
+        )
     measured = summary(found, validation.classes)
     numbers |= {f"validation/{name}": value for name, value in measured.items() if isinstance(value, float)}
     for name, readings in measured["modalities"].items():
