@@ -198,6 +198,24 @@ def test_missing_modalities_train(tmp_path):
     assert 0 < counted < 40
 
 
+def test_modality_dropout_thins_training_batches_anew_each_step_and_nothing_else(tmp_path):
+    seen = []
+
+    class Watching(type(method("joint"))):
+        def loss(self, output, batch):
+            seen.append(torch.stack(list(batch.present.values())))
+            return super().loss(output, batch)
+
+    training = settings(epochs=2, batch_size=32, modality_dropout=0.5)
+    result = fit(network(), Watching(), views(64), views(40, 1), folder=tmp_path, training=training)
+    assert [masks.shape[1] for masks in seen] == [32] * 4
+    assert all(masks.any(dim=0).all() for masks in seen)
+    assert not any(torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
+    # Of the four subsets the empty one is drawn again: a modality stays with probability 2/3.
+    assert torch.stack(seen).float().mean().item() == pytest.approx(2 / 3, abs=0.1)
+    assert all(value["samples"] == 40 for value in result.metrics["validation"]["modalities"].values())
+
+
 @pytest.mark.parametrize("name", ["joint", "uniform", "unimodal", "ogm_ge", "mmpareto", "tmc", "bogc"])
 def test_every_method_trains(tmp_path, name):
     result = fit(network(), method(name), views(64), views(40, 1), folder=tmp_path, training=settings(epochs=4))

@@ -178,6 +178,11 @@ def assemble(
     # From here on ranks differ: each drops out its own units. The generator lent to methods stays the same on all.
     seed_everything(derived_seed(training.seed, fabric.global_rank) if fabric.world_size > 1 else training.seed)
     surgery = LentSurgery(fabric, wrapped, torch.Generator().manual_seed(training.seed))
+    if training.ema_decay and wrapped.sharded:
+        raise ValueError(
+            f"ema_decay={training.ema_decay} needs whole weights on every device, and "
+            f"strategy={training.hardware.strategy!r} shards them. Use strategy='ddp', or ema_decay=None."
+        )
     average = WeightAverage(network, training.ema_decay) if training.ema_decay else None
     return Run(fabric, wrapped, method, surgery, plan, training, folder, prepared, average)
 

@@ -41,7 +41,7 @@ class WrappedNetwork(nn.Module):
 
     def forward(self, inputs: Mapping[str, Tensor], present: Mapping[str, Tensor] | None = None) -> Output:
         """The network's output, in 32 bits whatever the precision it was computed in."""
-        # DDP broadcasts buffers even in evaluation, where ranks may have different numbers of batches.
+        # Ranks may evaluate different numbers of batches, so nothing may be exchanged then unless weights are sharded.
         target = self.inner if self.training or self.sharded else self.module
         if self._full:
             output: Output = target(inputs, present)
