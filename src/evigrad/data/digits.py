@@ -93,10 +93,12 @@ def _with_noise(splits: Splits, noise: Mapping[str, float] | float, seed: int) -
 
 def _noisy(part: object, levels: Mapping[str, float], generator: torch.Generator) -> Views:
     assert isinstance(part, Views)
-    values = {view: part.values(view) for view in VIEWS}
+    values = dict(part.inputs)
     for view, level in levels.items():
-        values[view] = values[view] + level * torch.randn(values[view].shape, generator=generator)
-    return Views(values, part.target, part.classes, part.protocol)
+        # The part keeps its scaling, which a trained system is given with new files; so the noise goes below it.
+        scale = part.affine[view].scale if view in part.affine else 1.0
+        values[view] = values[view] + level * scale * torch.randn(values[view].shape, generator=generator)
+    return Views(values, part.target, part.classes, part.protocol, affine=part.affine)
 
 
 @cache
