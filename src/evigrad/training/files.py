@@ -47,9 +47,9 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     with storage_errors(path):
         try:
             write(temporary)
-            _sync(temporary)
+            force_to_disk(temporary)
             temporary.replace(path)
-            _sync(path.parent)
+            force_to_disk(path.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -80,7 +80,8 @@ def _put(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def _sync(path: Path) -> None:
+def force_to_disk(path: Path) -> None:
+    """Wait until the content of a file, or the names in a folder, would survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

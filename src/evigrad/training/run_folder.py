@@ -45,7 +45,9 @@ class RunFolder:
         return (self.steps, self.epochs, self.diagnostics)
 
     def lengths(self) -> dict[str, int]:
-        """How long each of the ``resumable`` files is now."""
+        """How long each of the ``resumable`` files is now, once it is safely on the disk."""
+        for file in self.resumable:
+            file.sync()
         return {file.path.name: file.size() for file in self.resumable}
 
     def cut(self, lengths: Mapping[str, int]) -> None:

@@ -11,7 +11,7 @@ from evigrad.training.wrapped import WrappedNetwork
 
 
 def network_state(network: WrappedNetwork) -> dict[str, Tensor]:
-    """Whole parameters and buffers under ``network``. Collective."""
+    """Whole parameters and buffers under ``network``; where they are sharded, on rank 0 alone. Collective."""
     if not network.sharded:
         return state.module_state(network.module, "network")
     from torch.distributed.checkpoint.state_dict import get_model_state_dict
@@ -32,13 +32,13 @@ def load_network(network: WrappedNetwork, tensors: dict[str, Tensor]) -> None:
 
 
 def optimizer_state(network: WrappedNetwork) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The optimizer's tensors and numbers. Collective."""
+    """The optimizer's tensors and numbers; where they are sharded, on rank 0 alone. Collective."""
     if not network.sharded:
         return state.optimizer_state(network.plain_optimizer)
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
     whole: Any = get_optimizer_state_dict(network.inner, network.plain_optimizer, options=_whole())
-    return state.flat(whole["state"])
+    return state.flat(whole.get("state", {}))
 
 
 def load_optimizer(network: WrappedNetwork, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -46,10 +46,12 @@ def load_optimizer(network: WrappedNetwork, tensors: dict[str, Tensor], values: 
     if not network.sharded:
         state.load_optimizer(network.plain_optimizer, tensors, values)
         return
-    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+    from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
 
-    whole: Any = get_optimizer_state_dict(network.inner, network.plain_optimizer, options=_whole())
-    whole["state"] = state.nested(tensors, values)
+    (group,) = network.plain_optimizer.param_groups
+    settings = {key: value for key, value in group.items() if key != "params"}
+    names = [name for name, parameter in network.inner.named_parameters() if parameter.requires_grad]
+    whole: Any = {"state": state.nested(tensors, values), "param_groups": [{**settings, "params": names}]}
     set_optimizer_state_dict(network.inner, network.plain_optimizer, whole, options=_whole())
 
 

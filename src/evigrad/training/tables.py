@@ -10,13 +10,13 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evigrad.training.files import storage_errors
+from evigrad.training.files import force_to_disk, storage_errors
 
 Row = Mapping[str, "float | int | str"]
 
 
 class GrowingFile:
-    """Rows are appended and flushed to the disk together; ``size`` and ``cut`` make a resumed file identical.
+    """Rows are appended as they come; ``sync``, ``size`` and ``cut`` make a resumed file identical.
 
     A CSV file's columns are those of its first row. Any other suffix holds one JSON object per line.
     """
@@ -26,14 +26,18 @@ class GrowingFile:
         self.columns: list[str] | None = _header(path) if path.suffix == ".csv" else None
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Add ``rows`` and force them to the disk."""
+        """Add ``rows``; another process sees them at once, and a power cut may still lose them until :meth:`sync`."""
         if not rows:
             return
         text = self._csv(rows) if self.path.suffix == ".csv" else _lines(rows)
         with storage_errors(self.path), self.path.open("a", newline="") as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+
+    def sync(self) -> None:
+        """Force what was appended to the disk; done before a checkpoint that counts on it."""
+        if self.path.exists():
+            with storage_errors(self.path):
+                force_to_disk(self.path)
 
     def size(self) -> int:
         """Bytes so far."""
