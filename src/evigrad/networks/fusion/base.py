@@ -59,7 +59,7 @@ class NoFusion(nn.Module):
     def forward(self, features: Mapping[str, Tensor], present: Mapping[str, Tensor] | None = None) -> Tensor:
         """Zeros ``[B, C]``."""
         first = next(iter(features.values()))
-        return first.new_zeros(len(first), self.classes)
+        return first.new_zeros(first.shape[0], self.classes)
 
 
 def presence(features: Mapping[str, Tensor], present: Mapping[str, Tensor] | None) -> Tensor:
