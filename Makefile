@@ -20,8 +20,8 @@ help:  ## this list
 	@echo
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-demo: setup-run  ## train with calibrated gradients, from nothing to a result
-	$(PY) examples/plain_loop.py $(ARGS)
+demo: setup-run  ## six methods on bundled digits, from nothing to a table (quicker: ARGS=--quick)
+	$(PY) -m evigrad demo $(ARGS)
 
 test: setup-dev  ## tests, docstrings, and every snippet of README and docs
 	$(PYTEST) -n $(JOBS) --maxprocesses=8 -m "not slow and not distributed" $(ARGS)

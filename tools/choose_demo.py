@@ -53,7 +53,7 @@ def candidate(number: int, regime: dict[str, Any], folder: Path) -> dict[str, An
     for rate in LEARNING_RATES:
         outcomes = gather(cells_of(number, regime, rate, folder), "validation")
         tried[rate] = {outcome.label: list(outcome.accuracy.values()) for outcome in outcomes}
-    rates = {method: max(LEARNING_RATES, key=lambda rate: score(tried[rate][method])) for method in METHODS}  # noqa: B023
+    rates = {method: max(LEARNING_RATES, key=lambda rate: score(tried[rate][method])) for method in METHODS}
     best = {method: tried[rates[method]][method] for method in METHODS}
     return {
         "regime": regime,
