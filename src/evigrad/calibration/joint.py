@@ -109,11 +109,13 @@ class Fusion(nn.Module):
     def pull(self, seen: JointPass, gradient: Tensor) -> Features:
         """A gradient at the output layer's input, taken back to every modality through the module."""
         leaves = list(seen.features.values())
+        # Under autocast the way back runs in half precision, which would round small gradients to zero.
+        size = _power_of_two(gradient)
         pulled: tuple[Tensor | None, ...] = torch.autograd.grad(
-            seen.hidden, leaves, gradient.to(seen.hidden.dtype), retain_graph=True, allow_unused=True
+            seen.hidden, leaves, (gradient / size).to(seen.hidden.dtype), retain_graph=True, allow_unused=True
         )
         return {
-            name: torch.zeros_like(leaf) if one is None else one
+            name: torch.zeros_like(leaf, dtype=gradient.dtype) if one is None else one.to(gradient.dtype) * size
             for name, leaf, one in zip(seen.features, leaves, pulled, strict=True)
         }
 
@@ -141,6 +143,12 @@ class Fusion(nn.Module):
         # A sign deviation has mean zero by construction, a drawn one does not.
         shift = {name: value * (0.0 if linear else 1 / count) for name, value in total.items()}
         return {name: Moments(mean[name], (squares[name] / count - shift[name].square()).clamp_min(0)) for name in mean}
+
+
+def _power_of_two(values: Tensor) -> Tensor:
+    """The power of two above the largest magnitude: dividing by it loses no digits."""
+    largest = values.abs().amax().clamp_min(torch.finfo(values.dtype).tiny)
+    return torch.ldexp(torch.ones_like(largest), largest.frexp().exponent)
 
 
 def _output_layer(fusion: Fusion, classes: int, name: str | None) -> str:
