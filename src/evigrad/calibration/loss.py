@@ -1,8 +1,7 @@
 """CalibratedLoss: a criterion whose backward sends calibrated gradients into the encoders."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +13,8 @@ from evigrad.calibration.joint import Concatenation, Fusion, JointPass
 from evigrad.calibration.readings import Readings
 
 
-@dataclass(frozen=True)
-class CalibratedOutput:
-    """What `CalibratedLoss` returns.
+class CalibratedOutput(NamedTuple):
+    """What `CalibratedLoss` returns; a tuple with the loss first, which is what wrappers and trainers know how to read.
 
     The logits carry gradients to the heads only: to add a term of your own that should also train the encoders, compute
     it from the features. Rows of ``unimodal_logits`` whose sample lacks the modality mean nothing.
