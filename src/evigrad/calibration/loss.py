@@ -183,7 +183,8 @@ class CalibratedLoss(nn.Module):
         heads: dict[str, Any] = {name: head for name, head in self.heads.items()}  # noqa: C416 (torch.compile)
         with torch.autocast(inputs.target.device.type, enabled=False):
             step = self.calibration.observe(inputs, heads, self.joint, seen, learn=self.training)
-            traces = self.calibration.traces(wanted, step, self.generator) if wanted else {}
+            asked = wanted or self.calibration.readings.shared
+            traces = self.calibration.traces(wanted, step, self.generator) if asked else {}
         return Diagnostics(traces, inputs.shape)
 
 
