@@ -151,7 +151,7 @@ def test_sketch_error_is_bounded_by_the_spectrums_tail(decay, rank):
     torch.testing.assert_close(kept.sum() + (width - rank) * tail, (inputs.T @ inputs).trace())  # no curvature is lost
 
 
-@pytest.mark.parametrize(("decay", "rank", "bound"), [("fast", 32, 0.005), ("slow", 32, 0.05), ("flat", 32, 0.5)])
+@pytest.mark.parametrize(("decay", "rank", "bound"), [("fast", 32, 1e-3), ("slow", 32, 1e-2), ("flat", 32, 1e-9)])
 def test_gradient_variances_under_a_sketch(decay, rank, bound):
     """Relative error of the variance of the gradient, at samples from the same distribution: measured, then bounded."""
     width = 60
