@@ -127,13 +127,12 @@ def test_monte_carlo_is_the_loop_over_draws(loss, structure):
     assert_moments(got, wanted)
 
 
-def test_a_very_narrow_posterior_loses_no_digits():
-    """Variances 1e-12 of the squared mean: E[g²] − μ² would keep four digits, sums over deviations keep all."""
-    belief, point, _ = problem("cross_entropy", "diagonal", prior=1e12)
-    wanted = monte_carlo(belief, point, likelihood("cross_entropy"), 50, torch.Generator().manual_seed(0))
-    linear_ = linearized(belief, point, likelihood("cross_entropy"))
-    torch.testing.assert_close(wanted.variance, linear_.variance, rtol=1, atol=0)
-    assert (wanted.variance > 0).all()
+def test_a_very_narrow_posterior_keeps_its_variance():
+    """Variances 1e-20 of the squared mean, where E[g²] − μ² is nothing but rounding: the sums run over deviations."""
+    belief, point, _ = problem("cross_entropy", "diagonal", prior=1e20)
+    drawn = monte_carlo(belief, point, likelihood("cross_entropy"), 2000, torch.Generator().manual_seed(0))
+    wanted = linearized(belief, point, likelihood("cross_entropy")).variance
+    torch.testing.assert_close(drawn.variance, wanted, rtol=0.2, atol=0)  # 6 standard errors
 
 
 @pytest.mark.parametrize("entries", [1, 40, 100])
