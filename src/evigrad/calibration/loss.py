@@ -40,7 +40,7 @@ class CalibratedLoss(nn.Module):
         joint_head: a linear head over the concatenated features.
         joint: instead of ``joint_head``, any module from ``{name: features}`` to logits that ends in an ``nn.Linear``;
             if its ``forward`` takes ``present`` it is told which samples have which modality.
-        joint_output: name of that last layer inside ``joint``, if it can't be found by running ``joint`` on zeros.
+        joint_output: name of that last layer inside ``joint``, if running ``joint`` on a trial batch can't find it.
         loss: ``cross_entropy`` (targets: class indices or probabilities), ``binary`` (multi-label) or ``square``.
         unimodal_weight: φ, the weight of the unimodal losses. 1 is the sum that the paper trains with.
         evidence_power: s in e = λ^s. 0.5 is the paper's choice; 0 weighs all alike.
@@ -158,7 +158,7 @@ class CalibratedLoss(nn.Module):
         wanted = [name for name in features if track and features[name].requires_grad]
         detached = {name: value.detach() for name, value in inputs.features.items()}
         unimodal = {name: head(detached[name]) for name, head in self.heads.items()}
-        seen = self.joint({name: value.detach() for name, value in detached.items()}, inputs.present, bool(wanted))
+        seen = self.joint(detached, inputs.present, bool(wanted))
         loss = self._value(inputs, unimodal, seen.logits)
         diagnostics = Diagnostics()
         if track and (wanted or self.training):
