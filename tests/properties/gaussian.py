@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from evigrad.calibration.structures import DiagonalForms, Gaussian
+from evigrad.calibration.structures import Gaussian
+from evigrad.calibration.structures.forms import DiagonalForms
 
 
 def assert_draws_have(posterior: Gaussian, covariance: Tensor, outputs: int) -> None:

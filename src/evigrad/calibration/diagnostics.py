@@ -1,7 +1,7 @@
 """What happened in a step: computed from detached tensors, and only when read."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,15 +21,16 @@ class Trace:
     present: Tensor  # [B]
 
 
-@dataclass(frozen=True)
 class Diagnostics:
     """Views on a step, each a dictionary with one entry per modality; empty when nothing was calibrated.
 
     Values per sample are NaN where the modality is absent; means run over the samples that have it.
     """
 
-    traces: Mapping[str, Trace] = field(default_factory=dict)
-    shape: torch.Size = field(default_factory=torch.Size)
+    # No dataclass: wrappers (Fabric, DDP) walk through those in a module's output, and some refuse frozen ones.
+    def __init__(self, traces: Mapping[str, Trace] | None = None, shape: tuple[int, ...] = ()) -> None:
+        self.traces = traces or {}
+        self.shape = shape
 
     @property
     def conflict(self) -> dict[str, Tensor]:

@@ -84,8 +84,8 @@ class Calibration(nn.Module):
     def traces(self, names: list[str], step: Step, generator: torch.Generator | None) -> dict[str, Trace]:
         """The calibrated gradient of the per-sample loss at the features of each of ``names``."""
         present = step.inputs.present
-        own, shared = self._moments(names, step, generator)
-        uniform = self._uniform(names, step)
+        own, shared = self._moments(names, step, generator) if names else ({}, {})
+        uniform = self._uniform(names, step) if names else {}
         squares = self._batch_sums({name: first + second for name, (first, second) in uniform.items()}, present)
         traces = {}
         for name in names:
@@ -135,9 +135,11 @@ class Calibration(nn.Module):
     def _batch_sums(self, gradients: Mapping[str, Tensor], present: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Squared norm over the (global) batch and number of entries of each gradient, in float64."""
         sums = {}
-        for name, value in gradients.items():
+        for name, here in present.items():
+            # A process whose batch lacks a modality still has its place in the sum over processes.
+            value = gradients.get(name, here.new_zeros(len(here), 0))
             sums[name] = value.double().square().sum()
-            sums[f"{name} entries"] = present[name].sum().double() * value.shape[-1]
+            sums[f"{name} entries"] = here.sum().double() * value.shape[-1]
         return summed(sums) if self.readings.shared else sums
 
     def _rescaled(

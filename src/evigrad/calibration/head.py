@@ -1,5 +1,8 @@
 """One head's posterior over the course of training: what it has seen, kept in buffers."""
 
+from collections.abc import Callable
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
@@ -60,11 +63,13 @@ class HeadPosterior(nn.Module):
         batch["count"] = seen.present.sum()
         if synchronize:
             batch = summed(batch)
+        # One overflow must not stay in the memory for good: its batch is passed over.
+        sound = torch.stack([value.sum().isfinite() for value in batch.values()]).all()
         # A batch without this modality says nothing: the memory does not fade.
-        fade = torch.where(batch["count"] > 0, torch.full_like(self.count, self.decay), 1.0)
+        fade = torch.where(sound & (batch["count"] > 0), torch.full_like(self.count, self.decay), 1.0)
         for name, value in batch.items():
             kept = self.get_buffer("count" if name == "count" else f"sum_{name}")
-            kept.mul_(fade).add_(value)
+            kept.mul_(fade).add_(torch.where(sound, value, 0))
         self.steps.add_(1)
         self._renew_when_due()
 
@@ -96,6 +101,15 @@ class HeadPosterior(nn.Module):
             batch = summed(batch)
         weight = self._samples(batch["count"]) / batch["count"].clamp_min(1)
         return -posterior.solve(batch["slope"] * weight + self.prior_precision * theta)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # In half precision a sum over thousands of samples stops growing: `.half()` and `.to(bfloat16)` pass it by.
+        def at_least_single(value: Tensor) -> Tensor:
+            moved = fn(value)
+            return value.to(moved.device) if moved.is_floating_point() and moved.dtype.itemsize < 4 else moved
+
+        result: Self = super()._apply(at_least_single, recurse)  # type: ignore[no-untyped-call]
+        return result
 
     def _samples(self, in_batch: Tensor) -> Tensor:
         """How many samples the curvature stands for."""

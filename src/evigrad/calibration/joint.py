@@ -1,16 +1,15 @@
 """The joint source: from every modality's features to the joint logits, and back to a gradient for each modality."""
 
 import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from evigrad.calibration.errors import nearest
 from evigrad.calibration.likelihood import Likelihood
 from evigrad.calibration.moments import Moments, drawn_deviations, linear_deviations
+from evigrad.calibration.output_layer import find_output_layer
 from evigrad.calibration.readings import Readings
 from evigrad.calibration.sources import Source
 
@@ -76,7 +75,7 @@ class Fusion(nn.Module):
         self.module = module
         self.widths = dict(widths)
         self.takes_present = "present" in inspect.signature(module.forward).parameters
-        self.output_name = _output_layer(self, classes, output)
+        self.output_name = find_output_layer(module, self._trial, classes, output)
 
     @property
     def output(self) -> nn.Linear:
@@ -90,13 +89,19 @@ class Fusion(nn.Module):
         logits: Tensor = self.module(features, present=present) if self.takes_present else self.module(features)
         return logits
 
+    def _trial(self) -> Tensor:
+        parameter = next(self.module.parameters(), torch.ones(()))
+        features = {name: parameter.new_ones(2, width) for name, width in self.widths.items()}
+        here = torch.ones(2, dtype=torch.bool, device=parameter.device)
+        return self.call(features, dict.fromkeys(features, here))
+
     def forward(self, features: Features, present: Features, track: bool) -> JointPass:
-        if track:
-            features = {name: value.requires_grad_() for name, value in features.items()}
+        leaves = {name: value.detach().requires_grad_(track) for name, value in features.items()}
         seen: list[Tensor] = []
         handle = self.output.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
         try:
-            logits = self.call(features, present)
+            # Clones, since a module may begin with an operation in place.
+            logits = self.call({name: leaf.clone() for name, leaf in leaves.items()}, present)
         finally:
             handle.remove()
         if len(seen) != 1 or seen[0].dim() != 2:
@@ -104,16 +109,18 @@ class Fusion(nn.Module):
             raise RuntimeError(
                 f"The joint module's output layer '{self.output_name}' must see one [B, K] input, it saw {shapes}."
             )
-        return JointPass(logits, seen[0], features)
+        return JointPass(logits, seen[0], leaves)
 
     def pull(self, seen: JointPass, gradient: Tensor) -> Features:
         """A gradient at the output layer's input, taken back to every modality through the module."""
         leaves = list(seen.features.values())
+        # Under autocast the way back runs in half precision, which would round small gradients to zero.
+        size = _power_of_two(gradient)
         pulled: tuple[Tensor | None, ...] = torch.autograd.grad(
-            seen.hidden, leaves, gradient.to(seen.hidden.dtype), retain_graph=True, allow_unused=True
+            seen.hidden, leaves, (gradient / size).to(seen.hidden.dtype), retain_graph=True, allow_unused=True
         )
         return {
-            name: torch.zeros_like(leaf) if one is None else one
+            name: torch.zeros_like(leaf, dtype=gradient.dtype) if one is None else one.to(gradient.dtype) * size
             for name, leaf, one in zip(seen.features, leaves, pulled, strict=True)
         }
 
@@ -143,55 +150,7 @@ class Fusion(nn.Module):
         return {name: Moments(mean[name], (squares[name] / count - shift[name].square()).clamp_min(0)) for name in mean}
 
 
-def _output_layer(fusion: Fusion, classes: int, name: str | None) -> str:
-    layers = {key: layer for key, layer in fusion.module.named_modules() if isinstance(layer, nn.Linear)}
-    if name is None:
-        name = _probe(fusion, layers)
-    elif name not in layers:
-        raise ValueError(
-            f"`joint_output` names no nn.Linear of the joint module: {name!r}.{nearest(name, layers)} "
-            f"Its linear layers: {', '.join(layers) or 'none'}."
-        )
-    if layers[name].out_features != classes:
-        raise ValueError(
-            f"The joint module gives {layers[name].out_features} logits, but the heads give {classes}. "
-            "Make all heads and the joint module agree on the number of classes."
-        )
-    return name
-
-
-def _probe(fusion: Fusion, layers: dict[str, nn.Linear]) -> str:
-    """Run the module once on zeros to see which linear layer's output is what it returns."""
-    outputs: dict[str, Tensor] = {}
-    parameter = next(fusion.module.parameters(), torch.zeros(()))
-    features = {name: parameter.new_zeros(2, width) for name, width in fusion.widths.items()}
-    present = {name: torch.ones(2, dtype=torch.bool, device=parameter.device) for name in features}
-    handles = [
-        layer.register_forward_hook(lambda _, __, out, key=key: outputs.update({key: out}))
-        for key, layer in layers.items()
-    ]
-    try:
-        with torch.no_grad(), _evaluating(fusion.module):
-            logits = fusion.call(features, present)
-    finally:
-        for handle in handles:
-            handle.remove()
-    for key, out in outputs.items():
-        if out is logits:
-            return key
-    raise ValueError(
-        f"`joint` ({type(fusion.module).__name__}) must return the output of an nn.Linear unchanged: the posterior of "
-        f"that layer is what gives the joint gradient its variance. Its linear layers: {', '.join(layers) or 'none'}. "
-        "End the module with an nn.Linear."
-    )
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
+def _power_of_two(values: Tensor) -> Tensor:
+    """The power of two above the largest magnitude: dividing by it loses no digits."""
+    largest = values.abs().amax().clamp_min(torch.finfo(values.dtype).tiny)
+    return torch.ldexp(torch.ones_like(largest), largest.frexp().exponent)

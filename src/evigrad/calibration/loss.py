@@ -1,8 +1,7 @@
 """CalibratedLoss: a criterion whose backward sends calibrated gradients into the encoders."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +13,8 @@ from evigrad.calibration.joint import Concatenation, Fusion, JointPass
 from evigrad.calibration.readings import Readings
 
 
-@dataclass(frozen=True)
-class CalibratedOutput:
-    """What `CalibratedLoss` returns.
+class CalibratedOutput(NamedTuple):
+    """What `CalibratedLoss` returns; a tuple with the loss first, which is what wrappers and trainers know how to read.
 
     The logits carry gradients to the heads only: to add a term of your own that should also train the encoders, compute
     it from the features. Rows of ``unimodal_logits`` whose sample lacks the modality mean nothing.
@@ -42,7 +40,7 @@ class CalibratedLoss(nn.Module):
         joint_head: a linear head over the concatenated features.
         joint: instead of ``joint_head``, any module from ``{name: features}`` to logits that ends in an ``nn.Linear``;
             if its ``forward`` takes ``present`` it is told which samples have which modality.
-        joint_output: name of that last layer inside ``joint``, if it can't be found by running ``joint`` on zeros.
+        joint_output: name of that last layer inside ``joint``, if running ``joint`` on a trial batch can't find it.
         loss: ``cross_entropy`` (targets: class indices or probabilities), ``binary`` (multi-label) or ``square``.
         unimodal_weight: φ, the weight of the unimodal losses. 1 is the sum that the paper trains with.
         evidence_power: s in e = λ^s. 0.5 is the paper's choice; 0 weighs all alike.
@@ -160,7 +158,7 @@ class CalibratedLoss(nn.Module):
         wanted = [name for name in features if track and features[name].requires_grad]
         detached = {name: value.detach() for name, value in inputs.features.items()}
         unimodal = {name: head(detached[name]) for name, head in self.heads.items()}
-        seen = self.joint({name: value.detach() for name, value in detached.items()}, inputs.present, bool(wanted))
+        seen = self.joint(detached, inputs.present, bool(wanted))
         loss = self._value(inputs, unimodal, seen.logits)
         diagnostics = Diagnostics()
         if track and (wanted or self.training):
@@ -185,7 +183,8 @@ class CalibratedLoss(nn.Module):
         heads: dict[str, Any] = {name: head for name, head in self.heads.items()}  # noqa: C416 (torch.compile)
         with torch.autocast(inputs.target.device.type, enabled=False):
             step = self.calibration.observe(inputs, heads, self.joint, seen, learn=self.training)
-            traces = self.calibration.traces(wanted, step, self.generator) if wanted else {}
+            asked = wanted or self.calibration.readings.shared
+            traces = self.calibration.traces(wanted, step, self.generator) if asked else {}
         return Diagnostics(traces, inputs.shape)
 
 

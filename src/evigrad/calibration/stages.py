@@ -54,7 +54,8 @@ def moments(
     """
     flat = features.reshape(-1, features.shape[-1])
     present = torch.ones(len(flat), dtype=torch.bool, device=flat.device)
-    one_each = target.reshape(-1) if target.dim() < features.dim() else target.reshape(len(flat), -1)
+    labels = loss == "cross_entropy" and target.dim() < features.dim()
+    one_each = target.reshape(-1) if labels else target.reshape(len(flat), -1)
     with torch.no_grad():
         point, _ = see(head, flat, present, one_each, likelihood(loss))
         result = moments_at(belief, point, likelihood(loss), method, draws, generator)

@@ -34,6 +34,8 @@ class LowRank:
         overlap = inputs @ inputs.T
         gram = torch.einsum("icr,jcs,ij->irjs", root, root, overlap).reshape(samples * outputs, -1)
         values, vectors = eigen(gram)
+        # Directions that U maps to zero take no part; kept, they would cancel only up to rounding, times 1/τ.
+        vectors = vectors * (values > 1e-13 * len(values) * values.amax())
         total = values + prior
         rotated = torch.einsum("icr,irv->icv", root, vectors.reshape(samples, outputs, -1)).flatten(0, 1)
 
