@@ -3,7 +3,6 @@ import torch
 
 from evigrad.data import (
     DataError,
-    EpochSampler,
     FeatureNoise,
     batches,
     corrupt,
@@ -34,7 +33,7 @@ def test_the_generator_decides_and_reading_order_does_not():
     first, again, other = (corrupt(data(), damage, stream(seed)) for seed in (1, 1, 2))
     assert torch.equal(whole(first).inputs["b"], whole(again).inputs["b"])
     assert not torch.equal(whole(first).inputs["b"], whole(other).inputs["b"])
-    for loader in (batches(first, 7, EpochSampler(40, seed=5)), batches(first, 13, workers=2)):
+    for loader in (batches(first, 7, shuffle=True, generator=stream(5)), batches(first, 13, workers=2)):
         for batch in loader:
             assert torch.equal(batch.inputs["b"], whole(first).inputs["b"][batch.index])
     assert torch.equal(first[3].inputs["a"], whole(first).inputs["a"][3])

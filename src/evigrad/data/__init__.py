@@ -1,7 +1,7 @@
 """Data sets, batches, and what can go wrong with a modality: noise, conflict, absence.
 
 >>> splits = load("digits", split="tmc")
->>> batch = next(iter(batches(splits.train, 32, EpochSampler(len(splits.train), seed=0))))
+>>> batch = next(iter(batches(splits.train, 32, shuffle=True, generator=stream(0))))
 >>> batch.inputs["pixels"].shape, batch.present["pixels"].all().item()
 (torch.Size([32, 240]), True)
 """
@@ -13,7 +13,7 @@ from .corrupted import CorruptedDataset, corrupt, corrupt_batch
 from .corruption import BlankWords, Damage, FeatureNoise, PixelNoise, SaltAndPepper, TimeMask
 from .dataset import Info, MultimodalDataset, Splits
 from .errors import DataError, DataReportError
-from .loading import EpochSampler, batches, seed_worker, whole
+from .loading import batches, seed_worker, whole
 from .memory import Views, split_views
 from .missing import MissingDataset, draw, drop, keep, remove, remove_at_random, subsets
 from .noise import NOISE, apply_noise
@@ -41,7 +41,6 @@ __all__ = [
     "DataError",
     "DataReportError",
     "Decoding",
-    "EpochSampler",
     "FeatureNoise",
     "Info",
     "MissingDataset",
