@@ -35,8 +35,8 @@ def batches(
 ) -> DataLoader[Sample]:
     """A DataLoader of :class:`Batch`; without ``shuffle`` the rows come in their own order.
 
-    ``generator`` decides the order and seeds the workers. The data sets of this package draw nothing from a worker's global
-    generators, so the number of workers never changes a batch; it is there for data sets of yours that do.
+    ``generator`` decides the order and seeds the workers. The data sets of this package draw nothing from a worker's
+    global generators, so the number of workers never changes a batch; it is there for data sets of yours that do.
     """
     if batch_size < 1:
         raise DataError(f"batch_size={batch_size}: give at least 1")
