@@ -79,7 +79,7 @@ def _measure(
 
 def _protocol(trained: Trained, noise: str) -> str:
     if noise == "auto":
-        return "none" if trained.inputs.tokens else "fuml_noise"
+        return "none" if trained.inputs.vocabularies else "fuml_noise"
     return noise
 
 

@@ -29,24 +29,25 @@ class Choice:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a network is built for: shapes and classes, and the modalities that hold token numbers (text)."""
+    """What a network is built for: shapes, classes, and for each modality that is text the size of its vocabulary."""
 
     shapes: dict[str, tuple[int, ...]]
     classes: tuple[str, ...]
-    tokens: tuple[str, ...] = ()
+    vocabularies: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, dataset: MultimodalDataset) -> Inputs:
-        """Those of a data set; one sample is read."""
-        sample = dataset[0].inputs
-        tokens = tuple(name for name, value in sample.items() if not value.is_floating_point())
-        return cls(dict(dataset.modalities), dataset.classes, tokens)
+    def of(cls, dataset: MultimodalDataset, unit: str = "words") -> Inputs:
+        """Those of a data set whose texts are split into ``unit``; one sample is read."""
+        from evigrad.data import VOCABULARY
+
+        texts = [name for name, value in dataset[0].inputs.items() if not value.is_floating_point()]
+        return cls(dict(dataset.modalities), dataset.classes, dict.fromkeys(texts, VOCABULARY[unit]))
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Inputs:
         """Those that ``asdict`` wrote to a JSON file."""
         shapes = {name: tuple(shape) for name, shape in config["shapes"].items()}
-        return cls(shapes, tuple(config["classes"]), tuple(config["tokens"]))
+        return cls(shapes, tuple(config["classes"]), dict(config["vocabularies"]))
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,18 @@ class Architecture:
         """The network for ``inputs``; its weights depend on ``seed`` alone."""
         from evigrad.networks import build_network
 
-        settings: dict[str, Any] = {**asdict(self), "encoders": self._encoders(inputs), "seed": seed}
+        settings: dict[str, Any] = {**asdict(self), "seed": seed}
+        settings["encoders"] = chosen = self._encoders(inputs)
+        for name, size in inputs.vocabularies.items():
+            if chosen[name] == "text":
+                given = self.encoder_options.get(name, {})
+                settings["encoder_options"][name] = {"vocabulary": size, **given}
         return build_network(inputs.shapes, len(inputs.classes), **settings)
 
     def _encoders(self, inputs: Inputs) -> dict[str, str]:
         given = self.encoders if isinstance(self.encoders, dict) else dict.fromkeys(inputs.shapes, self.encoders)
         chosen = {name: given.get(name, "auto") for name in inputs.shapes} | given
-        texts = {name: "text" for name in inputs.tokens if chosen[name] == "auto"}
+        texts = {name: "text" for name in inputs.vocabularies if chosen[name] == "auto"}
         return chosen | texts
 
 
@@ -140,6 +146,14 @@ class Experiment:
 
         return build_method(self.method.name, **self.method.options)
 
+    def _text_unit(self) -> str:
+        """Words or characters, by the data set's own option ``text``."""
+        from evigrad.data import Decoding, options
+
+        known = options(self.data.name)
+        default = known["text"].default if "text" in known else Decoding.text
+        return str(self.data.options.get("text", default))
+
     def run(self, folder: Path | str, *, resume: bool = False, test: bool = True) -> Result:
         """Train in ``folder``, which then also holds what :func:`load_trained` needs to do without the data.
 
@@ -150,7 +164,7 @@ class Experiment:
         """
         method = self.build_method()  # a wrong option is known before the data are read
         splits = self.splits()
-        inputs = Inputs.of(splits.train)
+        inputs = Inputs.of(splits.train, self._text_unit())
         network = self.network.build(inputs, self.training.seed)
         place = RunFolder(folder)
         if not resume:

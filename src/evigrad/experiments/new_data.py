@@ -46,9 +46,9 @@ def _read_views(trained: Trained, path: Path) -> tuple[MultimodalDataset, bool]:
     rows = len(arrays[given[0]])
     labelled = "y" in arrays
     arrays["y"] = _labels(trained, path, arrays) if labelled else [0] * rows
-    arrays |= {"y": torch.tensor(arrays["y"]).numpy(), "token_views": trained.inputs.tokens}
+    arrays |= {"y": torch.tensor(arrays["y"]).numpy(), "token_views": list(trained.inputs.vocabularies)}
     options = {key: trained.experiment.data.options[key] for key in ("text",) if key in trained.experiment.data.options}
-    lengths = [shape[0] for name, shape in trained.inputs.shapes.items() if name in trained.inputs.tokens]
+    lengths = [shape[0] for name, shape in trained.inputs.shapes.items() if name in trained.inputs.vocabularies]
     if lengths:
         options["text_length"] = lengths[0]
     arrays["class_names"] = trained.inputs.classes
@@ -118,7 +118,7 @@ def _label(trained: Trained, path: Path, row: int, label: str) -> int:
 
 
 def _empty(trained: Trained, name: str, rows: int) -> Tensor:
-    dtype = torch.long if name in trained.inputs.tokens else torch.float32
+    dtype = torch.long if name in trained.inputs.vocabularies else torch.float32
     return torch.zeros(rows, *trained.inputs.shapes[name], dtype=dtype)
 
 

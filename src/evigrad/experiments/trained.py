@@ -25,7 +25,7 @@ class Trained:
         experiment: What the run was started with.
         network: In evaluation mode.
         method: Says how to predict.
-        inputs: Shapes, classes, and which modalities are text.
+        inputs: Shapes, classes, and the sizes of vocabularies.
         scaling: Modality -> the map to apply to raw values first.
     """
 

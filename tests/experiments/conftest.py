@@ -1,0 +1,21 @@
+"""Fabric marks the environment for its own use when it is imported; let that happen before any test."""
+
+import lightning_fabric
+import pytest
+
+from tests.experiments.tiny import experiment, write_views
+
+__all__ = ["lightning_fabric"]
+
+
+@pytest.fixture(scope="session")
+def views(tmp_path_factory):
+    return write_views(tmp_path_factory.mktemp("own") / "views.npz")
+
+
+@pytest.fixture(scope="session")
+def run(views, tmp_path_factory):
+    """A finished run, to be read only."""
+    folder = tmp_path_factory.mktemp("runs") / "one"
+    experiment(views).run(folder)
+    return folder
