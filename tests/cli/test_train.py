@@ -110,7 +110,7 @@ def test_what_is_wrong_is_said_in_a_line(evigrad, tmp_path, monkeypatch, words, 
     ("content", "text"),
     [
         ("training: {epohcs: 3}", "unknown key training.epohcs in the configuration. Did you mean 'training.epochs'?"),
-        ("trainin: {epochs: 3}", "unknown key trainin in the configuration. Did you mean 'training'?"),
+        ("trainin: {epochs: 3}", "unknown key trainin.epochs in the configuration. Did you mean 'training.epochs'?"),
         ("method: {name: bogc, scal: 1}", "unknown key method.scal in the configuration. Did you mean 'method.scale'?"),
         ("- a", "should hold a mapping such as 'method: {name: bogc}'"),
         ("a: [", "isn't valid YAML: while parsing"),

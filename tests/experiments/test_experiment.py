@@ -68,12 +68,12 @@ def test_the_weights_depend_on_the_seed_alone():
 
 def test_a_wrong_modality_in_the_architecture(views, tmp_path):
     broken = Experiment(Choice("views", {"path": str(views)}), network=Architecture({"soun": "mlp"}))
-    with pytest.raises(ValueError, match="'soun'. Did you mean 'sound'?"):
+    with pytest.raises(ValueError, match=r"'soun'. Did you mean 'sound'?"):
         broken.run(tmp_path / "run")
 
 
 def test_a_folder_without_a_run(tmp_path):
-    with pytest.raises(FileNotFoundError, match="holds no run: there is no config.json in it"):
+    with pytest.raises(FileNotFoundError, match=r"holds no run: there is no config.json in it"):
         read_experiment(tmp_path)
 
 
@@ -85,5 +85,5 @@ def test_a_run_that_was_started_with_unnamed_objects(tmp_path):
 
 def test_a_run_without_an_epoch(run, tmp_path):
     (tmp_path / "config.json").write_text((run / "config.json").read_text())
-    with pytest.raises(FileNotFoundError, match="no epoch was finished. Go on with it: evigrad resume"):
+    with pytest.raises(FileNotFoundError, match=r"no epoch was finished. Go on with it: evigrad resume"):
         load_trained(tmp_path)

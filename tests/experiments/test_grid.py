@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -99,7 +100,7 @@ if __name__ == "__main__":
 def start(tmp_path, views, epochs):
     script = tmp_path / "work.py"
     script.write_text(SCRIPT)
-    path = os.pathsep.join([os.getcwd(), *sys.path])
+    path = os.pathsep.join([str(Path.cwd()), *sys.path])
     command = [sys.executable, str(script), str(views), str(tmp_path / "grid"), str(epochs)]
     return subprocess.Popen(
         command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

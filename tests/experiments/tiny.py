@@ -1,4 +1,4 @@
-"""Two small views of three separable classes, as a file of one's own, and an experiment that trains on it in no time."""
+"""Two small views of three separable classes, as a file of one's own, and an experiment that trains on it at once."""
 
 from pathlib import Path
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def console(error: bool = False) -> Console:
     """Standard output (or error) as a terminal that knows its width; plain text in a pipe."""
-    from rich.console import Console
+    from evigrad.cli.terminal import Terminal
 
-    return Console(stderr=error, highlight=False, soft_wrap=False, emoji=False, markup=False)
+    return Terminal(error)
 
 
 def say(*lines: str) -> None:

@@ -41,7 +41,10 @@ def _tell(name: str, kind: type[Method]) -> None:
     say_prose(plain(inspect.getmodule(kind).__doc__ or ""))
     say("")
     say_prose(plain(inspect.getdoc(kind) or ""))
-    say_table(["option", "default"], [[f"--method.{key}", str(value)] for key, value in _options(kind).items()])
+    if options := _options(kind):
+        say_table(["option", "default"], [[f"--method.{key}", str(value)] for key, value in options.items()])
+    else:
+        say("", "It has no options.")
     say(f"Use it: evigrad train --method {name}")
 
 
@@ -57,4 +60,5 @@ def _summary(kind: type[Method]) -> str:
 
 
 def _options(kind: type[Method]) -> dict[str, object]:
-    return {name: one.default for name, one in inspect.signature(kind).parameters.items()}
+    given = inspect.signature(kind).parameters.items()
+    return {name: one.default for name, one in given if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
