@@ -40,7 +40,7 @@ class Kronecker:
         probe = torch.randn(width, rank, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         return statistics | {
             "gram": torch.zeros(width, rank),
-            "fixed_probe": torch.linalg.qr(probe)[0].float(),
+            "fixed_probe": torch.linalg.qr(probe)[0].float().contiguous(),
         }
 
     @classmethod
