@@ -12,9 +12,10 @@ from evigrad.calibration.structures import Gaussian
 
 MOMENTS = ("linearized", "monte_carlo", "exact")
 
-# Largest number of entries of one temporary: samples and draws go through in groups that keep below it. Those of the
-# samples stay in a processor's cache; a draw reads the whole posterior, so more of them go together.
-SAMPLE_ENTRIES = 2**18
+# Largest number of entries of one temporary: samples and draws go through in groups that keep below it. On a processor
+# those of the samples stay in its cache; an accelerator wants few large groups. A draw reads the whole posterior.
+CACHED_ENTRIES = 2**18
+LARGE_ENTRIES = 2**23
 DRAW_ENTRIES = 2**21
 
 
@@ -164,7 +165,8 @@ def check_exact(loss: Likelihood) -> None:
 
 def _group_size(posterior: Gaussian, point: Point) -> int:
     outputs = len(point.theta)
-    return max(1, SAMPLE_ENTRIES // (point.columns * outputs * (outputs if posterior.dense_forms else 1)))
+    entries = CACHED_ENTRIES if point.inputs.device.type == "cpu" else LARGE_ENTRIES
+    return max(1, entries // (point.columns * outputs * (outputs if posterior.dense_forms else 1)))
 
 
 def _joined(parts: list[tuple[Tensor, Tensor]]) -> Moments:
