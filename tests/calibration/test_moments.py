@@ -142,7 +142,7 @@ def test_groups_of_samples_do_not_change_the_result(structure, entries, monkeypa
     for method in (linearized, exact):
         whole = method(belief, point, likelihood("square"))
         with monkeypatch.context() as patch:
-            patch.setattr(MODULE, "SAMPLE_ENTRIES", entries)
+            patch.setattr(MODULE, "CACHED_ENTRIES", entries)
             parts = method(belief, point, likelihood("square"))
         assert_moments(parts, (whole.mean, whole.variance))
 
