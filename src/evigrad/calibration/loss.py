@@ -219,7 +219,8 @@ def _wide(logits: Tensor) -> Tensor:
 
 def _unflatten(shape: torch.Size, joint: Tensor, unimodal: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
     def back(logits: Tensor) -> Tensor:
-        return logits.reshape(*shape, logits.shape[-1])
+        # FSDP warns of a module that returns a view, even one of the same shape.
+        return logits if len(shape) == 1 else logits.reshape(*shape, logits.shape[-1])
 
     return back(joint), {name: back(logits) for name, logits in unimodal.items()}
 
