@@ -25,8 +25,15 @@ class Model(nn.Module):
     def __init__(self, **readings: object) -> None:
         super().__init__()
         self.encoders = self.build_encoders()
-        self.heads, self.joint_head = self.build_heads()
-        self.criterion = CalibratedLoss(self.heads, self.joint_head, **readings)
+        self.criterion = CalibratedLoss(*self.build_heads(), **readings)
+
+    @property
+    def heads(self) -> dict[str, nn.Linear]:
+        return dict(self.criterion.heads.items())
+
+    @property
+    def joint_head(self) -> nn.Linear:
+        return self.criterion.joint.output
 
     def build_encoders(self) -> nn.ModuleDict:
         return nn.ModuleDict(

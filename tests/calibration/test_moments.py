@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from evigrad.calibration import moments, posterior
 from evigrad.calibration.likelihood import likelihood
 from evigrad.calibration.moments import (
-    GROUP_ENTRIES,
+    DRAW_ENTRIES,
     Point,
     drawn_deviations,
     exact,
@@ -142,7 +142,7 @@ def test_groups_of_samples_do_not_change_the_result(structure, entries, monkeypa
     for method in (linearized, exact):
         whole = method(belief, point, likelihood("square"))
         with monkeypatch.context() as patch:
-            patch.setattr(MODULE, "GROUP_ENTRIES", entries)
+            patch.setattr(MODULE, "CACHED_ENTRIES", entries)
             parts = method(belief, point, likelihood("square"))
         assert_moments(parts, (whole.mean, whole.variance))
 
@@ -158,10 +158,10 @@ def test_groups_of_draws_do_not_change_the_result(monkeypatch):
         assert_moments(one, (results[0].mean, results[0].variance))
 
 
-@pytest.mark.parametrize(("entries", "sizes"), [(GROUP_ENTRIES, [10]), (16 * 4, [4, 4, 2]), (1, [1] * 10)])
+@pytest.mark.parametrize(("entries", "sizes"), [(DRAW_ENTRIES, [10]), (16 * 4, [4, 4, 2]), (1, [1] * 10)])
 def test_noise_comes_in_groups_that_fit(entries, sizes, monkeypatch):
     """An entry of a group is one number for each draw, sample and output or feature: here 4 samples x 4 columns."""
-    monkeypatch.setattr(MODULE, "GROUP_ENTRIES", entries)
+    monkeypatch.setattr(MODULE, "DRAW_ENTRIES", entries)
     _, point, _ = problem("cross_entropy", "diagonal")
     noise = list(MODULE._noise(point, 10, torch.Generator().manual_seed(0)))
     assert [tuple(one.shape) for one in noise] == [(size, 3, 4) for size in sizes]

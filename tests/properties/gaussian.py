@@ -30,7 +30,7 @@ def assert_solves(posterior: Gaussian, covariance: Tensor, outputs: int) -> None
 def assert_forms_match(posterior: Gaussian, covariance: Tensor, outputs: int, inputs: Tensor, columns: int) -> None:
     """`forms` holds Cov(W_cd, W_ed), Cov(W_cd, f_e) and Cov(f_c, f_e), and contracts them rightly."""
     weights, cross, logits = naive_forms(covariance, outputs, inputs, columns)
-    forms = posterior.forms(inputs, columns)
+    forms = posterior.forms(inputs, posterior.weights(columns))
     ours = dense(forms) if isinstance(forms, DiagonalForms) else (forms.weights, forms.cross, forms.logits)
     for got, wanted in zip(ours, (weights, cross, logits), strict=True):
         torch.testing.assert_close(got, wanted, rtol=1e-8, atol=1e-11)

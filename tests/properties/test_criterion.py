@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evigrad.calibration import moments, posterior
+from evigrad.calibration import combine, moments, posterior
 from tests.oracles.problems import calibrated, criterion_for, learn, linear, make_batch, masks
 from tests.oracles.update import Batch
 from tests.properties.criterion import (
@@ -22,6 +22,7 @@ from tests.properties.criterion import (
     per_sample,
     uniform_gradients,
 )
+from tests.properties.opinions import assert_is_opinion
 
 LOSSES = ["cross_entropy", "binary", "square"]
 POSTERIORS = [
@@ -122,6 +123,31 @@ def test_3_heads_train_as_usual(loss, fusion, data):
 DETERMINISTIC = list(itertools.product(["head", "average"], ["printed", "source"], ["batch", "sample"]))
 
 
+@pytest.mark.parametrize("power", [0.0, 0.01, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("scale", [1e-18, 1e-9, 1.0, 1e9, 1e18])
+@pytest.mark.parametrize(("posterior", "curvature"), POSTERIORS)
+def test_4_gradients_stay_finite_and_opinions_sound(posterior, curvature, scale, power):
+    """In float32, with features, weights or prior of any size that squares can hold; every opinion sums to one."""
+    for features_by, weights_by, prior in ((scale, 1.0, 1.0), (1.0, scale, 1.0), (1.0, 1.0, scale)):
+        for reference, weights in itertools.product(["none", "power"], ["printed", "source"]):
+            if reference == "power" and power not in (0.5, 2.0):
+                continue  # enough of it
+            batch = make_batch({"audio": 3, "video": 1}, absent={"audio": [1]})
+            readings = {"reference": reference, "weights": weights, "evidence_power": power, "prior_precision": prior}
+            criterion = criterion_for(batch, posterior=posterior, curvature=curvature, **readings).float()
+            with torch.no_grad():
+                for parameter in criterion.parameters():
+                    parameter.mul_(weights_by)
+            leaves = {name: (value * features_by).float().requires_grad_() for name, value in batch.features.items()}
+            out = criterion(leaves, batch.target, masks(batch))
+            out.loss.backward()
+            for name, trace in out.diagnostics.traces.items():
+                assert leaves[name].grad.isfinite().all(), f"{name}: {leaves[name].grad}"
+                assert_is_opinion(trace.update.unimodal)
+                assert_is_opinion(trace.update.joint)
+                assert_is_opinion(combine(trace.update.unimodal, trace.update.joint))
+
+
 @pytest.mark.parametrize(("posterior", "curvature"), POSTERIORS)
 @given(data=st.data())
 @few
@@ -174,6 +200,15 @@ def test_9_awkward_sizes(modalities, classes, size, posterior, curvature):
     names = list(WIDTHS)[:modalities]
     batch = make_batch({name: WIDTHS[name] for name in names}, classes=classes, size=size, seed=modalities)
     assert_finite(batch, posterior=posterior, curvature=curvature)
+
+
+@pytest.mark.parametrize(("posterior", "curvature"), POSTERIORS)
+def test_9_one_feature_and_one_output(posterior, curvature):
+    """K = 1, where an opinion has a single dimension; C = 1, one binary output or one value."""
+    for loss in ("binary", "square"):
+        batch = make_batch({"audio": 1, "video": 1}, loss, classes=1)
+        assert_finite(batch, loss=loss, posterior=posterior, curvature=curvature)
+    assert_finite(make_batch({"audio": 1}), posterior=posterior, curvature=curvature)
 
 
 @pytest.mark.parametrize("posterior", ["kronecker", "diagonal"])

@@ -28,20 +28,20 @@ class Opinion:
     log_evidence: Tensor  # [..., K]
 
     @property
-    def log_strength(self) -> Tensor:
-        """Logarithm of S, [..., 1]."""
+    def log_masses(self) -> Tensor:
+        """Logarithms of the belief in each dimension and, last, of the uncertainty, [..., K + 1]."""
         classes = torch.log(torch.full_like(self.log_evidence[..., :1], self.log_evidence.shape[-1]))
-        return torch.logaddexp(self.log_evidence.logsumexp(-1, keepdim=True), classes)
+        return torch.cat([self.log_evidence, classes], dim=-1).log_softmax(-1)
 
     @property
     def belief(self) -> Tensor:
         """Belief mass of each dimension, [..., K]."""
-        return (self.log_evidence - self.log_strength).exp()
+        return self.log_masses[..., :-1].exp()
 
     @property
     def uncertainty(self) -> Tensor:
         """Mass that no dimension claims, [...]."""
-        return (-self.log_strength.squeeze(-1)).exp() * self.log_evidence.shape[-1]
+        return self.log_masses[..., -1].exp()
 
     def where(self, present: Tensor) -> "Opinion":
         """The same opinion where ``present`` [...] holds, the vacuous one (b = 0, u = 1) elsewhere."""
@@ -99,7 +99,7 @@ def update(
         first, second = combined * unimodal.belief, combined * joint.belief
     else:
         # 2 b^i/(b^i + b^f) through the logarithms, which stay finite where both beliefs vanish.
-        gap = (unimodal.log_evidence - unimodal.log_strength) - (joint.log_evidence - joint.log_strength)
+        gap = (unimodal.log_masses - joint.log_masses)[..., :-1]
         first, second = 2 * gap.sigmoid(), 2 * (-gap).sigmoid()
     return Update(first * unimodal_mean + second * joint_mean, unimodal, joint, first, second)
 

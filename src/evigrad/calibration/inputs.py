@@ -31,14 +31,15 @@ def read(
 
     A modality may be left out of ``features`` altogether: it is then absent for every sample.
     """
-    _check_names(features, present or {}, widths)
+    present = {} if present is None else present
+    _check_names(features, present, widths)
     shape = _leading_shape(features, widths)
     some = next(iter(features.values()))
-    masks = {name: _mask(name, features, present or {}, shape, some.device) for name in widths}
+    masks = {name: _mask(name, features, present, shape, some.device) for name in widths}
     flat = {}
     for name, width in widths.items():
         value = features[name].reshape(-1, width) if name in features else some.new_zeros(shape.numel(), width)
-        missing = name in (present or {}) or name not in features
+        missing = name in present or name not in features
         flat[name] = torch.where(masks[name][:, None], value, 0) if missing else value
     return Inputs(flat, _target(target, shape, loss, classes), masks, shape)
 
@@ -50,8 +51,12 @@ def check_values(inputs: Inputs, loss: str, classes: int) -> None:
     """
     counts = [(~value.isfinite()).any(-1).sum() for value in inputs.features.values()]
     target = inputs.target
-    bad = ~target.isfinite() if target.is_floating_point() else (target < 0) | (target >= classes)
-    counts.append(bad.sum())
+    if not target.is_floating_point():
+        counts.append(((target < 0) | (target >= classes)).sum())
+    elif loss == "square":
+        counts.append((~target.isfinite()).sum())
+    else:
+        counts.append((~((target >= 0) & (target <= 1))).sum())  # NaN is neither
     *broken, wrong = torch.stack(counts).tolist()
     for name, count in zip(inputs.features, broken, strict=True):
         if count:
@@ -65,13 +70,25 @@ def check_values(inputs: Inputs, loss: str, classes: int) -> None:
             f"`target` has {wrong} of {len(target)} labels outside 0..{classes - 1}: they run from {int(target.min())} "
             f"to {int(target.max())}, the heads have {classes} outputs. Renumber the classes from 0 or widen the heads."
         )
-    if wrong:
+    if wrong and loss == "square":
         raise ValueError(f"`target` holds NaN or infinite values at {wrong} places. Check how the targets are made.")
+    if wrong:
+        raise ValueError(
+            f"`target` holds {wrong} values outside 0..1 (or NaN), but with loss='{loss}' they are probabilities. "
+            "Scale them to 0..1, or use loss='square' for values without bounds."
+        )
 
 
 def _check_names(features: Mapping[str, Tensor], present: Mapping[str, Tensor], widths: Mapping[str, int]) -> None:
     for argument, given in (("features", features), ("present", present)):
-        for name in given:
+        if not isinstance(given, Mapping):
+            raise ValueError(
+                f"`{argument}` is a {type(given).__name__}, but it must name its modalities: {{name: tensor}} with the "
+                f"names of the heads, {', '.join(widths)}."
+            )
+        for name, value in given.items():
+            if not isinstance(value, Tensor):
+                raise ValueError(f"`{argument}['{name}']` is a {type(value).__name__}. Make it a torch.Tensor.")
             if name not in widths:
                 raise ValueError(
                     f"`{argument}` names a modality without a head: {name!r}.{nearest(name, widths)} "
@@ -88,6 +105,11 @@ def _leading_shape(features: Mapping[str, Tensor], widths: Mapping[str, int]) ->
             raise ValueError(
                 f"`features['{name}']` has shape {shape}, but its head takes [B, ..., {widths[name]}]. "
                 "Pass the encoder's output before the head, samples first and features last."
+            )
+        if not features[name].is_floating_point():
+            raise ValueError(
+                f"`features['{name}']` holds {features[name].dtype}, but features are floating-point numbers. "
+                "Pass the encoder's output, not its input."
             )
     leading = {shape[:-1] for shape in shapes.values()}
     if len(leading) > 1:
@@ -123,6 +145,8 @@ def _mask(
 
 
 def _target(target: Tensor, shape: torch.Size, loss: str, classes: int) -> Tensor:
+    if not isinstance(target, Tensor):
+        raise ValueError(f"`target` is a {type(target).__name__}. Make it a torch.Tensor.")
     if loss == "cross_entropy" and target.shape == shape and not target.is_floating_point():
         return target.reshape(-1).long()
     if target.shape == (*shape, classes) and (target.is_floating_point() or loss != "cross_entropy"):

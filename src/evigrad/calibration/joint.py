@@ -107,7 +107,8 @@ class Fusion(nn.Module):
         if len(seen) != 1 or seen[0].dim() != 2:
             shapes = [tuple(value.shape) for value in seen]
             raise RuntimeError(
-                f"The joint module's output layer '{self.output_name}' must see one [B, K] input, it saw {shapes}."
+                f"The joint module's output layer '{self.output_name}' must see one [B, K] input, it saw {shapes}. "
+                "Pool over tokens before that layer, and apply it once."
             )
         return JointPass(logits, seen[0], leaves)
 

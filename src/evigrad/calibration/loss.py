@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from evigrad.calibration.diagnostics import Diagnostics
 from evigrad.calibration.engine import Calibration
+from evigrad.calibration.heads import joint_module, linear_heads, outputs_of
 from evigrad.calibration.inputs import Inputs, check_values, read
-from evigrad.calibration.joint import Concatenation, Fusion, JointPass
+from evigrad.calibration.joint import JointPass
 from evigrad.calibration.readings import Readings
 
 
@@ -125,18 +126,18 @@ class CalibratedLoss(nn.Module):
             weights, rescale, dataset_size, prior_precision, variance_floor, decay, refresh, rank, draws, probes,
             synchronize,
         )  # fmt: skip
-        linear = _linear_heads(heads)
+        linear = linear_heads(heads)
         self.widths = {name: head.in_features for name, head in linear.items()}
-        self.classes = _classes(linear)
+        self.classes = outputs_of(linear)
         if fusion == "average" and len(set(self.widths.values())) > 1:
             raise ValueError(
                 f"fusion='average' averages gradients of different modalities and needs equal widths, got "
                 f"{self.widths}. Use fusion='head', or give all encoders the same number of features."
             )
         self.heads = nn.ModuleDict(linear)
-        self.joint = _joint(joint_head, joint, joint_output, self.widths, self.classes)
+        self.joint = joint_module(joint_head, joint, joint_output, self.widths, self.classes)
         self.calibration = Calibration(linear, self.joint.output, readings)
-        self.generator = generator
+        self.generator = _generator(generator)
         self.validate = validate
 
     def forward(
@@ -218,56 +219,16 @@ def _wide(logits: Tensor) -> Tensor:
 
 def _unflatten(shape: torch.Size, joint: Tensor, unimodal: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
     def back(logits: Tensor) -> Tensor:
-        return logits.reshape(*shape, logits.shape[-1])
+        # FSDP warns of a module that returns a view, even one of the same shape.
+        return logits if len(shape) == 1 else logits.reshape(*shape, logits.shape[-1])
 
     return back(joint), {name: back(logits) for name, logits in unimodal.items()}
 
 
-def _linear_heads(heads: Mapping[str, nn.Module]) -> dict[str, nn.Linear]:
-    if not heads:
-        raise ValueError("`heads` is empty. Pass one nn.Linear for each modality, e.g. {'audio': nn.Linear(512, 6)}.")
-    linear = {}
-    for name, head in heads.items():
-        if not name or "." in name or hasattr(nn.ModuleDict(), name):
-            raise ValueError(
-                f"`heads` has a modality called {name!r}, which PyTorch can't use as a module's name. Rename it "
-                "(no dots, not empty, not an attribute of nn.Module)."
-            )
-        if not isinstance(head, nn.Linear):
-            raise ValueError(
-                f"`heads['{name}']` is a {type(head).__name__}, but a posterior in closed form needs an nn.Linear. "
-                "Put the layers before the last one into the encoder and pass the last nn.Linear as the head."
-            )
-        linear[name] = head
-    return linear
-
-
-def _classes(heads: Mapping[str, nn.Linear]) -> int:
-    outputs = {name: head.out_features for name, head in heads.items()}
-    if len(set(outputs.values())) > 1:
-        raise ValueError(f"`heads` must agree on the number of outputs, got {outputs}.")
-    return next(iter(outputs.values()))
-
-
-def _joint(
-    head: nn.Module | None,
-    module: nn.Module | None,
-    output: str | None,
-    widths: Mapping[str, int],
-    classes: int,
-) -> Concatenation | Fusion:
-    if (head is None) == (module is None):
-        raise ValueError(
-            f"Pass exactly one of `joint_head` (an nn.Linear({sum(widths.values())}, {classes}) over the concatenated "
-            "features) and `joint` (a module from {name: features} to logits)."
-        )
-    if module is not None:
-        return Fusion(module, widths, classes, output)
-    if not isinstance(head, nn.Linear):
-        raise ValueError(
-            f"`joint_head` is a {type(head).__name__}, but it must be an nn.Linear over the concatenated features. "
-            "Pass any other fusion as `joint=`: a module from {name: features} to logits that ends in an nn.Linear."
-        )
-    if head.out_features != classes:
-        raise ValueError(f"`joint_head` gives {head.out_features} outputs, but the heads give {classes}.")
-    return Concatenation(head, widths)
+def _generator(generator: torch.Generator | None) -> torch.Generator | None:
+    if generator is None or isinstance(generator, torch.Generator):
+        return generator
+    raise ValueError(
+        f"`generator` is {generator!r}, but it must be a torch.Generator on the device of the heads. "
+        "Make one from a seed: torch.Generator().manual_seed(0)."
+    )

@@ -12,8 +12,11 @@ from evigrad.calibration.structures import Gaussian
 
 MOMENTS = ("linearized", "monte_carlo", "exact")
 
-# Largest number of entries of one temporary: samples (or draws) go through in groups that keep below it.
-GROUP_ENTRIES = 2**21
+# Largest number of entries of one temporary: samples and draws go through in groups that keep below it. On a processor
+# those of the samples stay in its cache; an accelerator wants few large groups. A draw reads the whole posterior.
+CACHED_ENTRIES = 2**18
+LARGE_ENTRIES = 2**23
+DRAW_ENTRIES = 2**21
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,12 @@ def linearized(posterior: Gaussian, point: Point, loss: Likelihood) -> Moments:
     r·δW_d + h_d·(δΘψ̃), so three small covariances are all it needs.
     """
     weights = point.theta[:, : point.columns]
+    shared = posterior.weights(point.columns)
     parts = []
     for group in point.groups(_group_size(posterior, point)):
         mean = loss.mean(group.inputs @ group.theta.T)
         residual = loss.residual(mean, group.target)
-        forms = posterior.forms(group.inputs, group.columns)
+        forms = posterior.forms(group.inputs, shared)
         variance = forms.linear(residual, loss.sensitivity(mean, weights[None]))
         parts.append((residual @ weights, variance))
     return _joined(parts)
@@ -70,10 +74,11 @@ def exact(posterior: Gaussian, point: Point, loss: Likelihood) -> Moments:
     """
     weights = point.theta[:, : point.columns]
     factor = 2 / len(point.theta)
+    shared = posterior.weights(point.columns)
     parts = []
     for group in point.groups(_group_size(posterior, point)):
         residual = loss.residual(group.inputs @ group.theta.T, group.target)
-        forms = posterior.forms(group.inputs, group.columns)
+        forms = posterior.forms(group.inputs, shared)
         slope = (factor * weights).expand(len(group.inputs), -1, -1)
         variance = forms.linear(residual, slope) + factor**2 * forms.product_variance()
         parts.append((residual @ weights + factor * forms.product_mean(), variance))
@@ -125,7 +130,7 @@ def linear_deviations(
 def _noise(point: Point, draws: int, generator: torch.Generator | None) -> Iterator[Tensor]:
     outputs, width = point.theta.shape
     each = max(len(point.inputs) * max(outputs, width), outputs * width)
-    size = max(1, min(draws, GROUP_ENTRIES // each))
+    size = max(1, min(draws, DRAW_ENTRIES // each))
     for start in range(0, draws, size):
         shape = (min(size, draws - start), outputs, width)
         yield torch.randn(shape, generator=generator, device=point.inputs.device, dtype=point.inputs.dtype)
@@ -160,7 +165,8 @@ def check_exact(loss: Likelihood) -> None:
 
 def _group_size(posterior: Gaussian, point: Point) -> int:
     outputs = len(point.theta)
-    return max(1, GROUP_ENTRIES // (point.columns * outputs * (outputs if posterior.dense_forms else 1)))
+    entries = CACHED_ENTRIES if point.inputs.device.type == "cpu" else LARGE_ENTRIES
+    return max(1, entries // (point.columns * outputs * (outputs if posterior.dense_forms else 1)))
 
 
 def _joined(parts: list[tuple[Tensor, Tensor]]) -> Moments:

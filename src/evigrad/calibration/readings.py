@@ -1,6 +1,7 @@
 """Every choice that the paper leaves open, by name."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from evigrad.calibration.errors import choose, positive
 from evigrad.calibration.evidence import REFERENCES, RESCALES, WEIGHTS
@@ -81,11 +82,16 @@ class Readings:
             ("variance_floor", self.variance_floor),
         ):
             positive(argument, number, allow_zero=True)
-        counts = {"refresh": self.refresh, "rank": self.rank, "draws": self.draws, "probes": self.probes}
+        counts: dict[str, Any] = {
+            "refresh": self.refresh,
+            "rank": self.rank,
+            "draws": self.draws,
+            "probes": self.probes,
+        }
         if self.dataset_size is not None:
             counts["dataset_size"] = self.dataset_size
         for argument, count in counts.items():
-            if count < 1:
+            if not isinstance(count, int) or count < 1:
                 raise ValueError(f"`{argument}` must be a whole number of at least 1, got {count!r}.")
         if not 0 <= self.decay < 1:
             raise ValueError(

@@ -29,14 +29,21 @@ def see(layer: nn.Linear, features: Tensor, present: Tensor, target: Tensor, los
     """What a linear layer sees of features [B, K], in float32 at least, whatever autocast does elsewhere."""
     dtype = torch.promote_types(torch.float32, layer.weight.dtype)
     counted = present.to(dtype)
-    theta, inputs = layer.weight.detach().to(dtype), features.detach().to(dtype)
+    theta, inputs = _whole(layer.weight).to(dtype), features.detach().to(dtype)
     if layer.bias is not None:
-        theta = torch.cat([theta, layer.bias.detach().to(dtype)[:, None]], dim=1)
+        theta = torch.cat([theta, _whole(layer.bias).to(dtype)[:, None]], dim=1)
         inputs = torch.cat([inputs, counted[:, None]], dim=1)
     if target.is_floating_point():
         target = target.to(dtype)
     point = Point(theta, inputs, target, features.shape[-1])
     return point, Seen(inputs, loss.mean(inputs @ theta.T), counted)
+
+
+def _whole(parameter: Tensor) -> Tensor:
+    """A parameter's value, gathered if this process holds a shard of it only (a DTensor)."""
+    value = parameter.detach()
+    gather = getattr(value, "full_tensor", None)
+    return value if gather is None else gather()
 
 
 def source(point: Point, seen: Seen, head: HeadPosterior, loss: Likelihood, readings: Readings) -> Source:

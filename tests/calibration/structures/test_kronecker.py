@@ -192,7 +192,7 @@ def test_duplicated_and_dead_features_stay_finite_in_float32():
     features = batch.features["audio"].float() * 1e3
     features[:, 1], features[:, 3] = features[:, 0], 0
     belief = posterior(linear(batch.heads["audio"]).float(), features)
-    forms = belief.forms(torch.cat([features, torch.ones(3, 1)], 1), 4)
+    forms = belief.forms(torch.cat([features, torch.ones(3, 1)], 1), belief.weights(4))
     for part in (forms.weights, forms.cross, forms.logits):
         assert part.isfinite().all()
     torch.testing.assert_close(forms.weights[:, 3], torch.ones(3))  # nothing is known of a dead feature

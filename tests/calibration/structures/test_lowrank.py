@@ -35,7 +35,7 @@ def test_duplicated_and_dead_features_stay_finite_in_float32():
     features = batch.features["audio"].float() * 1e3
     features[:, 1], features[:, 3] = features[:, 0], 0
     belief = posterior(linear(batch.heads["audio"]).float(), features, "lowrank")
-    forms = belief.forms(torch.cat([features, torch.ones(3, 1)], 1), 4)
+    forms = belief.forms(torch.cat([features, torch.ones(3, 1)], 1), belief.weights(4))
     for part in (forms.weights, forms.cross, forms.logits):
         assert part.isfinite().all()
     torch.testing.assert_close(forms.weights[:, :, 3], torch.eye(3))  # nothing is known of a dead feature
@@ -56,8 +56,9 @@ def test_float32_loses_few_digits(prior, size):
     head, features = linear(batch.heads["audio"]), batch.features["audio"]
     wanted = posterior(head, features, "full", prior_precision=prior)
     inputs = torch.cat([features, torch.ones(size, 1)], 1)
-    exact = wanted.forms(inputs, 5).logits
-    ours = posterior(head.float(), features.float(), "lowrank", prior_precision=prior).forms(inputs.float(), 5).logits
+    exact = wanted.forms(inputs, wanted.weights(5)).logits
+    narrow = posterior(head.float(), features.float(), "lowrank", prior_precision=prior)
+    ours = narrow.forms(inputs.float(), narrow.weights(5)).logits
     condition = 1 / (prior * torch.linalg.eigvalsh(wanted.covariance.reshape(18, 18)).min())
     error = ((ours - exact).abs() / exact.diagonal(dim1=1, dim2=2).amax(1)[:, None, None]).max()
     assert error < (10 + 0.05 * condition) * torch.finfo(torch.float32).eps

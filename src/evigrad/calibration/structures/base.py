@@ -36,8 +36,12 @@ class Gaussian(Protocol):
         """Covariance times a [C, D] vector."""
         ...
 
-    def forms(self, inputs: Tensor, columns: int) -> Forms:
-        """Covariances at samples ``inputs`` [B, D] of the first ``columns`` columns and the logits."""
+    def weights(self, columns: int) -> Tensor:
+        """Covariance over the outputs of each of the first ``columns`` columns, which all samples share."""
+        ...
+
+    def forms(self, inputs: Tensor, weights: Tensor) -> Forms:
+        """Covariances at samples ``inputs`` [B, D] of the columns that ``weights`` were made for and the logits."""
         ...
 
 

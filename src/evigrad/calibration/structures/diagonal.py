@@ -42,11 +42,13 @@ class Diagonal:
     def solve(self, vector: Tensor) -> Tensor:
         return self.variance * vector
 
-    def forms(self, inputs: Tensor, columns: int) -> DiagonalForms:
-        weights = self.variance[:, :columns]
+    def weights(self, columns: int) -> Tensor:
+        return self.variance[:, :columns]
+
+    def forms(self, inputs: Tensor, weights: Tensor) -> DiagonalForms:
         return DiagonalForms(
             weights=weights,
-            cross=weights * inputs[:, None, :columns],
+            cross=weights * inputs[:, None, : weights.shape[-1]],
             logits=inputs.square() @ self.variance.T,
             basis=None,
         )

@@ -46,7 +46,7 @@ class DiagonalForms:
         r, h = residual, sensitivity
         if self.basis is not None:
             r, h = r @ self.basis, self.basis.T @ h
-        inner = 2 * r[:, :, None] * self.cross + h * self.logits[:, :, None]
+        inner = torch.addcmul(2 * r[:, :, None] * self.cross, h, self.logits[:, :, None])
         return r.square() @ self.weights + (h * inner).sum(1)
 
     def product_mean(self) -> Tensor:

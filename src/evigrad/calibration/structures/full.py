@@ -54,10 +54,13 @@ class Full:
     def solve(self, vector: Tensor) -> Tensor:
         return torch.einsum("cdek,ek->cd", self.covariance, vector)
 
-    def forms(self, inputs: Tensor, columns: int) -> DenseForms:
+    def weights(self, columns: int) -> Tensor:
+        return torch.einsum("cded->ced", self.covariance)[..., :columns]
+
+    def forms(self, inputs: Tensor, weights: Tensor) -> DenseForms:
         rows = torch.einsum("cdek,bk->bced", self.covariance, inputs)
         return DenseForms(
-            weights=torch.einsum("cded->ced", self.covariance)[..., :columns],
-            cross=rows[..., :columns],
+            weights=weights,
+            cross=rows[..., : weights.shape[-1]],
             logits=torch.einsum("bced,bd->bce", rows, inputs),
         )

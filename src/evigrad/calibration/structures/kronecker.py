@@ -40,7 +40,7 @@ class Kronecker:
         probe = torch.randn(width, rank, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         return statistics | {
             "gram": torch.zeros(width, rank),
-            "fixed_probe": torch.linalg.qr(probe)[0].float(),
+            "fixed_probe": torch.linalg.qr(probe)[0].float().contiguous(),
         }
 
     @classmethod
@@ -86,14 +86,19 @@ class Kronecker:
         rest = (rotated - kept @ self.basis.T) * self.tail[:, None]
         return self.outputs @ ((kept * self.variance) @ self.basis.T + rest)
 
-    def forms(self, inputs: Tensor, columns: int) -> DiagonalForms:
+    def weights(self, columns: int) -> Tensor:
+        squares = self.basis[:columns].square()
+        return self.variance @ squares.T + self.tail[:, None] * (1 - squares.sum(1)).clamp_min(0)
+
+    def forms(self, inputs: Tensor, weights: Tensor) -> DiagonalForms:
+        columns = weights.shape[-1]
         basis = self.basis[:columns]
         kept = inputs @ self.basis
         rest = (inputs - kept @ self.basis.T)[:, :columns]
         tail = self.tail[:, None]
         cross = (self.variance * kept[:, None, :]) @ basis.T
         return DiagonalForms(
-            weights=self.variance @ basis.square().T + tail * (1 - basis.square().sum(1)).clamp_min(0),
+            weights=weights,
             cross=torch.addcmul(cross, tail, rest[:, None, :]),
             logits=kept.square() @ self.variance.T
             + (inputs.square().sum(1) - kept.square().sum(1)).clamp_min(0)[:, None] * self.tail,

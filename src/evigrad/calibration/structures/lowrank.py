@@ -58,13 +58,19 @@ class LowRank:
         result: Tensor = vector - back.mT @ self.inputs
         return result
 
-    def forms(self, inputs: Tensor, columns: int) -> DenseForms:
-        eye = torch.eye(self.core.shape[1], dtype=inputs.dtype, device=inputs.device)
+    def weights(self, columns: int) -> Tensor:
+        kept = self.inputs[:, :columns]
+        half = torch.einsum("icje,jk->icek", self.core, kept)
+        return (self._eye()[:, :, None] - torch.einsum("ik,icek->cek", kept, half)) / self.prior
+
+    def forms(self, inputs: Tensor, weights: Tensor) -> DenseForms:
+        eye, columns = self._eye(), weights.shape[-1]
         kept = self.inputs[:, :columns]
         overlap = inputs @ self.inputs.T
         right = torch.einsum("bj,icje->bice", overlap, self.core)
         cross = eye[:, :, None] * inputs[:, None, None, :columns] - torch.einsum("ik,bice->bcek", kept, right)
         logits = eye * inputs.square().sum(-1)[:, None, None] - torch.einsum("bi,bice->bce", overlap, right)
-        half = torch.einsum("icje,jk->icek", self.core, kept)
-        weights = eye[:, :, None] - torch.einsum("ik,icek->cek", kept, half)
-        return DenseForms(weights / self.prior, cross / self.prior, logits / self.prior)
+        return DenseForms(weights, cross / self.prior, logits / self.prior)
+
+    def _eye(self) -> Tensor:
+        return torch.eye(self.core.shape[1], dtype=self.core.dtype, device=self.core.device)
