@@ -48,7 +48,7 @@ def test_several_comparisons_are_paid_for():
 
 
 def test_the_costliest_missing_modality():
-    assert "uniform misses b most: without it 60.0 % (-31.5)." in words(outcome("bogc", [0.9] * 4))
+    assert "uniform loses most without b: 60.0 % (-31.5 points)." in words(outcome("bogc", [0.9] * 4))
 
 
 def test_divergence_is_said_first():

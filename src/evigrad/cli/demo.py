@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evigrad.cli.arguments import call
-from evigrad.cli.console import console, percent, remark, say, say_commands, say_json, say_table
+from evigrad.cli.console import percent, remark, say, say_commands, say_json, say_prose, say_table
 from evigrad.cli.errors import ExitCode
 from evigrad.cli.live import GridView
 from evigrad.experiments import Cell, Outcome, compare, gather, grid, run_grid, verdict
@@ -18,6 +18,8 @@ from evigrad.training import Interrupted
 from evigrad.training.files import write_json
 
 OWN = "bogc"
+QUICK = "Two seeds and short training: nothing can be concluded from --quick."
+SMALL = "One small data set and one small network; other data can order the methods otherwise."
 
 
 def command(words: list[str]) -> int:
@@ -93,10 +95,10 @@ def _say(outcomes: Sequence[Outcome], cells: Sequence[Cell], folder: Path, secon
     )
     _say_modalities(outcomes, "alone", "Each view alone, % (linear probe on its features)")
     _say_modalities(outcomes, "missing", "Everything but one view, %: accuracy without ...")
-    say("What this shows", *(f"- {line}" for line in verdict(outcomes, REFERENCE, OWN)))
-    if quick:
-        say("- Two seeds and short training: nothing can be concluded from --quick.")
-    say("- One small data set and one small network; other data can order the methods otherwise.", "")
+    lines = [*verdict(outcomes, REFERENCE, OWN), *([QUICK] if quick else []), SMALL]
+    say("What this shows")
+    say_prose("\n".join(f"- {line}" for line in lines))
+    say("")
     run = next((cell.folder for cell in cells if cell.label == OWN and not cell.diverged), cells[0].folder)
     say(f"{len(cells)} runs in {folder} ({seconds:.0f} s now). Next:")
     say_commands(
@@ -110,14 +112,13 @@ def _say_modalities(outcomes: Sequence[Outcome], what: str, title: str) -> None:
     found = {outcome.label: getattr(outcome, what) for outcome in outcomes if outcome.accuracy}
     names = list(next(iter(found.values()), {}))
     rows = [[label, *(percent(sum(values[n]) / len(values[n])) for n in names)] for label, values in found.items()]
-    narrow = console().width < 100
-    say_table(["method", *(name[:7] if narrow else name for name in names)], rows, title)
+    say_table(["method", *names], rows, title)
 
 
 def _accuracy(outcome: Outcome) -> list[str]:
     summary, ran = outcome.summary(), len(outcome.accuracy) + len(outcome.diverged)
     if summary is None:
         return ["-", "-", "diverged", f"0/{ran}"]
-    interval = "-" if summary.runs < 2 else f"{percent(summary.low)} to {percent(min(summary.high, 1.0))}"
+    interval = "-" if summary.runs < 2 else f"{percent(summary.low)} to {percent(summary.high)}"
     worst = "diverged" if outcome.diverged else percent(summary.worst)
     return [percent(summary.mean), interval, worst, f"{summary.runs}/{ran}"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from evigrad.cli.arguments import call
 from evigrad.cli.console import remark
 from evigrad.cli.train import report
-from evigrad.experiments import read_experiment
+from evigrad.experiments import is_first_process, read_experiment
 
 
 def command(words: list[str]) -> int:
@@ -25,5 +25,6 @@ def resume(run: Path, json: bool = False) -> int:
         json: Print the result as JSON, for scripts.
     """
     experiment, _ = read_experiment(run)
-    remark(f"going on with {experiment.method.name} on {experiment.data.name} in {run}")
+    if is_first_process():
+        remark(f"going on with {experiment.method.name} on {experiment.data.name} in {run}")
     return report(experiment.run(run, resume=True), json)

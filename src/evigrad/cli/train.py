@@ -11,7 +11,7 @@ from evigrad.cli.arguments import Parser, describe, pairs, peek, read_yaml
 from evigrad.cli.console import remark, say, say_commands, say_json
 from evigrad.cli.errors import ExitCode, UsageError
 from evigrad.cli.report import headline
-from evigrad.experiments import Architecture, Choice, Experiment
+from evigrad.experiments import Architecture, Choice, Experiment, is_first_process
 from evigrad.training import Result, RunFolder, Training
 
 ABOUT = """
@@ -47,16 +47,19 @@ def command(words: list[str]) -> int:
 def _train(experiment: Experiment, out: str | None, as_json: bool) -> int:
     folder = Path(out) if out else default_folder(experiment)
     place = RunFolder(folder)
-    if place.last.exists() or place.result.exists():
+    if is_first_process() and (place.last.exists() or place.result.exists()):
         raise UsageError(
             f"{folder} already holds a run. Go on with it: evigrad resume {folder}; or choose another folder: --out ..."
         )
-    remark(f"training {experiment.method.name} on {experiment.data.name} in {folder}")
+    if is_first_process():
+        remark(f"training {experiment.method.name} on {experiment.data.name} in {folder}")
     return report(experiment.run(folder), as_json)
 
 
 def report(result: Result, as_json: bool) -> int:
     """Say what a run reached, where it is, and what can be done with it."""
+    if not is_first_process():
+        return ExitCode.OK
     if as_json:
         say_json({"folder": str(result.folder), **result.to_json()})
         return ExitCode.OK

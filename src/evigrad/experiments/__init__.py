@@ -5,6 +5,7 @@ from evigrad.experiments.grid import Cell, grid, run_grid
 from evigrad.experiments.missing import without_each
 from evigrad.experiments.new_data import read_new
 from evigrad.experiments.outcome import Comparison, Outcome, compare, gather
+from evigrad.experiments.process import is_first_process
 from evigrad.experiments.statistics import Difference, Summary, holm, paired, summarise
 from evigrad.experiments.trained import Trained, load_trained
 from evigrad.experiments.verdict import verdict
@@ -24,6 +25,7 @@ __all__ = [
     "gather",
     "grid",
     "holm",
+    "is_first_process",
     "load_trained",
     "paired",
     "read_experiment",

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evigrad.experiments.process import is_first_process
 from evigrad.experiments.scaling import save_scaling
 from evigrad.training import Hardware, Optimizer, Result, RunFolder, Schedule, Selection, Training, fit
 
@@ -167,9 +168,10 @@ class Experiment:
         inputs = Inputs.of(splits.train, self._text_unit())
         network = self.network.build(inputs, self.training.seed)
         place = RunFolder(folder)
-        if not resume:
-            place.require_free()
-        save_scaling(place.path, splits.train)
+        if is_first_process():
+            if not resume:
+                place.require_free()
+            save_scaling(place.path, splits.train)
         return fit(
             network,
             method,

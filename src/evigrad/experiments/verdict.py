@@ -89,5 +89,5 @@ def _missing(outcomes: Sequence[Outcome], own: str, reference: str) -> list[str]
         means = {name: sum(values) / len(values) for name, values in outcome.missing.items()}
         name = min(means, key=lambda key: means[key])
         drop = 100 * (_mean(outcome) - means[name])
-        sentences.append(f"{outcome.label} misses {name} most: without it {100 * means[name]:.1f} % ({-drop:+.1f}).")
+        sentences.append(f"{outcome.label} loses most without {name}: {100 * means[name]:.1f} % ({-drop:+.1f} points).")
     return sentences
