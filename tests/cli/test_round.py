@@ -73,7 +73,7 @@ def test_started_stopped_killed_resumed_and_used(views, tmp_path):
 def test_under_torchrun_one_process_talks_and_all_train(views, tmp_path):
     hardware = {"accelerator": "cpu", "devices": "2", "strategy": "ddp"}
     options = [word for name, value in hardware.items() for word in (f"--training.hardware.{name}", value)]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     words = ["-m", "evigrad", "train", "--data", views, *TINY, *options, "--out", tmp_path / "run", "--json"]
     answer = subprocess.run([*command, *map(str, words)], capture_output=True, text=True, timeout=200, env=os.environ)
     assert answer.returncode == 0, answer.stderr
