@@ -1,5 +1,7 @@
 """The guards themselves, on small test files run in a pytest of their own."""
 
+import threading
+
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -8,7 +10,8 @@ LEAKS = {
     "variable": ("import os\ndef test(): os.environ['EVIGRAD_LEAK'] = '1'", "EVIGRAD_LEAK"),
     "removed variable": ("import os\ndef test(): os.environ.pop('HOME', None)", "HOME"),
     "thread": (
-        "import threading, time\ndef test(): threading.Thread(target=time.sleep, args=(1,), name='lost').start()",
+        "import threading\nfrom tests import guards\n"
+        "def test(): threading.Thread(target=guards.RELEASE.wait, name='lost').start()",
         "lost",
     ),
     "process group": (
@@ -29,7 +32,9 @@ def run(pytester: pytest.Pytester, source: str) -> pytest.RunResult:
 def test_a_leak_fails_its_test(pytester, monkeypatch, kind):
     source, named = LEAKS[kind]
     monkeypatch.setattr("tests.guards.GRACE", 0.05)
+    monkeypatch.setattr("tests.guards.RELEASE", release := threading.Event(), raising=False)
     result = run(pytester, source)
+    release.set()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines([f"*the test leaves behind:*{named}*"])
 

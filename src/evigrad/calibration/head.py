@@ -127,7 +127,10 @@ class HeadPosterior(nn.Module):
         if torch.compiler.is_compiling():
             # A Python counter would be a constant to the compiler and force a new graph at each step.
             due = (self.steps <= self.refresh) | (self.steps % self.refresh == 0)
-            self._keep(torch.cond(due, self._fresh, self._kept, ()))
+            if self.structure != "full":
+                self._keep(torch.cond(due, self._fresh, self._kept, ()))
+            elif due:  # its Cholesky factor looks whether it worked, which `cond` can't hold: this breaks the graph
+                self._keep(self._fresh())
             return
         self._clock += 1
         if self._clock <= self.refresh or self._clock % self.refresh == 0:

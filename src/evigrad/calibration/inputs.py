@@ -111,13 +111,13 @@ def _leading_shape(features: Mapping[str, Tensor], widths: Mapping[str, int]) ->
                 f"`features['{name}']` holds {features[name].dtype}, but features are floating-point numbers. "
                 "Pass the encoder's output, not its input."
             )
-    leading = {shape[:-1] for shape in shapes.values()}
-    if len(leading) > 1:
+    # No sets of shapes: to hash a size that varies from batch to batch would make the compiler take it for a constant.
+    shape = next(iter(features.values())).shape[:-1]
+    if any(value.shape[:-1] != shape for value in features.values()):
         raise ValueError(
             f"`features` disagree on the number of samples: {shapes}. All but the last dimension must be the same; "
             "a sample without some modality still needs a row (its `present` says that it is absent)."
         )
-    shape = torch.Size(leading.pop())
     if shape.numel() == 0:
         raise ValueError(f"`features` hold no samples: {shapes}. Skip empty batches.")
     return shape
@@ -133,7 +133,7 @@ def _mask(
     if name not in present:
         return torch.full((shape.numel(),), name in features, dtype=torch.bool, device=device)
     mask = present[name]
-    if mask.dtype != torch.bool or mask.shape not in (shape, shape[:1]):
+    if mask.dtype != torch.bool or (mask.shape != shape and mask.shape != shape[:1]):
         raise ValueError(
             f"`present['{name}']` is {mask.dtype} with shape {tuple(mask.shape)}; it must be a torch.bool tensor with "
             f"shape {tuple(shape[:1])}, True where the sample has this modality."

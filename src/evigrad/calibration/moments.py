@@ -38,6 +38,9 @@ class Point:
 
     def groups(self, size: int) -> Iterator["Point"]:
         """The same point in groups of at most ``size`` samples."""
+        if len(self.inputs) <= size:  # the usual case, kept apart so that a compiler sees no loop over samples
+            yield self
+            return
         for start in range(0, len(self.inputs), size):
             stop = start + size
             yield Point(self.theta, self.inputs[start:stop], self.target[start:stop], self.columns)
