@@ -52,9 +52,7 @@ def test_torchrun_and_a_plain_start_both_train_on_two_processes(tmp_path, launch
 
 def test_sigterm_ends_a_script_with_exit_code_75_and_resuming_finishes_it(tmp_path):
     folder = tmp_path / "run"
-    with subprocess.Popen(
-        command(tmp_path, folder, 1, 80, "new"), env=environment(), stderr=subprocess.DEVNULL
-    ) as run:
+    with subprocess.Popen(command(tmp_path, folder, 1, 80, "new"), env=environment(), stderr=subprocess.DEVNULL) as run:
         while not (folder / "epochs.csv").exists():
             assert run.poll() is None
             time.sleep(0.02)

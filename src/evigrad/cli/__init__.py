@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (see :class:`ExitCode`).
 
     Example:
-        >>> main(["methods", "nonsense"])
+        >>> int(main(["methods", "nonsense"]))
         2
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
