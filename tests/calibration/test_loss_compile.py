@@ -177,9 +177,11 @@ def test_a_compiled_run_is_saved_and_goes_on_in_eager_mode():
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="inductor needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from inductor's own imports
-def test_inductor(monkeypatch):
+def test_inductor(monkeypatch, tmp_path):
     """Real code generation; sums run in another order, so numbers agree up to rounding."""
     monkeypatch.setenv("_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR", "")  # it leaves this one behind
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # an earlier run's code would not be compiled again
+    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)  # a pool of threads would outlive the test
     model = Model()
     eager = copy.deepcopy(model)
     assert_same_training(torch.compile(model, fullgraph=True), eager, STEPS, tolerance=1e-3)

@@ -31,7 +31,7 @@ def demo(quick: bool = False, out: Path | None = None, jobs: int | None = None, 
     """Compare six methods on bundled digits with few labels and noisy views, over several seeds.
 
     The regime and each method's learning rate were chosen on validation data of other seeds; docs/training.md says how,
-    and scripts/choose_demo.py does it again. Stopped with Ctrl-C, it goes on where it was when started again.
+    and tools/choose_demo.py does it again. Stopped with Ctrl-C, it goes on where it was when started again.
 
     Args:
         quick: Two seeds and fewer epochs: to see how it works, not to conclude from.

@@ -1,6 +1,6 @@
 """The demo: six methods on the bundled digits, in a regime that validation data of other seeds chose.
 
-``demo.json`` is the record of that choice, written by ``scripts/choose_demo.py``; nothing in it was measured on test
+``demo.json`` is the record of that choice, written by ``tools/choose_demo.py``; nothing in it was measured on test
 rows. The test rows are those of TMC's published split, the same for every seed.
 """
 
