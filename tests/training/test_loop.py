@@ -155,6 +155,16 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_spares_the_checkpoint(tmp_pa
     assert all(torch.isfinite(tensors[f"network.{name}"]).all() for name in trained.state_dict())
 
 
+def test_features_that_overflow_are_a_divergence_that_leaves_its_rows(tmp_path):
+    """A calibrated run meets infinite features before any loss is infinite."""
+    training = last(epochs=3, log_every=50, optimizer=Optimizer(learning_rate=1e12))
+    with pytest.raises(
+        DivergedError, match=r"diverged in step \d+ .*`features.*NaN or infinite .*checkpoint is .*last.safe"
+    ):
+        fit(network(), method("bogc"), views(64), folder=tmp_path, training=training)
+    assert (tmp_path / "steps.csv").read_text().count("\n") > 1
+
+
 def test_the_run_folder_tells_the_whole_story(tmp_path):
     result = fit(
         network(), method("mmpareto"), views(40), views(30, seed=1), views(31, seed=2), folder=tmp_path,

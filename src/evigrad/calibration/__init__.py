@@ -5,6 +5,7 @@ want to take one and plot it: `posterior`, `moments`, `opinion`, `combine`, `upd
 """
 
 from evigrad.calibration.diagnostics import Diagnostics, Trace
+from evigrad.calibration.errors import NonFiniteError
 from evigrad.calibration.evidence import Opinion, Update, combine, conflict_mass, opinion, update
 from evigrad.calibration.loss import CalibratedLoss, CalibratedOutput
 from evigrad.calibration.moments import Moments
@@ -17,6 +18,7 @@ __all__ = [
     "Diagnostics",
     "Gaussian",
     "Moments",
+    "NonFiniteError",
     "Opinion",
     "Trace",
     "Update",

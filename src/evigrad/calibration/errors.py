@@ -4,6 +4,10 @@ import difflib
 from collections.abc import Iterable
 
 
+class NonFiniteError(ValueError):
+    """Features or curvatures became NaN or infinite: the training diverged, or the data are bad."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The known name that looks most like ``name``, as a question to append; empty when none does."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)

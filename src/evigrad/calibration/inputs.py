@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from evigrad.calibration.errors import nearest
+from evigrad.calibration.errors import NonFiniteError, nearest
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def check_values(inputs: Inputs, loss: str, classes: int) -> None:
     *broken, wrong = torch.stack(counts).tolist()
     for name, count in zip(inputs.features, broken, strict=True):
         if count:
-            raise ValueError(
+            raise NonFiniteError(
                 f"`features['{name}']` holds NaN or infinite values in {count} of {len(inputs.features[name])} "
                 "samples. Look for a diverged encoder (lower the learning rate, clip gradients) or for bad input data; "
                 "a sample without this modality belongs into `present`."

@@ -30,7 +30,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 75, "stopped by a signal and saved; evigrad resume RUN goes on"
 
 
-FAILURES = ("DivergedError", "ExportError", "LinAlgError", "_LinAlgError")
+FAILURES = ("DivergedError", "ExportError")
 
 
 class UsageError(ValueError):

@@ -35,7 +35,11 @@ def train_epoch(
     if position.step_in_epoch == 0:
         run.method.start_epoch(position.epoch)
     for parts in steps:
-        loss, rate, samples = optimizer_step(run, batches, [len(part) for part in parts])
+        try:
+            loss, rate, samples = optimizer_step(run, batches, [len(part) for part in parts])
+        except DivergedError:
+            rows.flush_alone()
+            raise
         position.step += 1
         position.step_in_epoch += 1
         rows.add(loss, rate)
@@ -76,6 +80,11 @@ class StepRows:
         """Note the step that was just taken."""
         self.waiting.append((self.run.position.step, rate, loss))
         if len(self.waiting) >= self.run.training.log_every:
+            self.flush()
+
+    def flush_alone(self) -> None:
+        """Write what is waiting on the way out; several processes can't, as the others may have nothing to say."""
+        if not ranks.together():
             self.flush()
 
     def flush(self) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]  # documented, but not in its __all__
 
+from evigrad.calibration import NonFiniteError
 from evigrad.training import ranks
 from evigrad.training.optim import learning_rate_factor, set_learning_rate
 from evigrad.training.run import Run
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DivergedError(ArithmeticError):
-    """The training loss became NaN or infinite."""
+    """The training loss, or something on the way to it, became NaN or infinite."""
 
 
 def optimizer_step(run: Run, batches: Iterator[Batch], sizes: list[int]) -> tuple[Tensor, float, int]:
@@ -59,6 +61,16 @@ def _set_rate(run: Run) -> float:
 
 
 def _micro_step(run: Run, batch: Batch) -> StepResult:
+    try:
+        return _method_step(run, batch)
+    except (NonFiniteError, LinAlgError) as error:  # features and curvatures overflow before the loss does
+        raise DivergedError(
+            f"training diverged in step {run.position.step + 1} (epoch {run.position.epoch + 1}): {error} "
+            f"The last good checkpoint is {run.folder.last}."
+        ) from error
+
+
+def _method_step(run: Run, batch: Batch) -> StepResult:
     if run.surgery.is_last_micro_batch:
         return run.method.step(run.network, batch, run.surgery.backward, run.surgery)
     with run.surgery.no_sync():

@@ -5,6 +5,7 @@ from typing import ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]  # documented, but not in its __all__
 
 from evigrad.calibration.likelihood import Likelihood
 from evigrad.calibration.structures.forms import Forms
@@ -98,7 +99,7 @@ def cholesky(matrix: Tensor, what: str) -> Tensor:
         factor, info = torch.linalg.cholesky_ex(wide + jitter * scale * eye)
         if int(info) == 0:
             return torch.as_tensor(factor)
-    raise RuntimeError(
+    raise LinAlgError(
         f"The {what} is not positive definite even with jitter 1e-6 (mean of its diagonal {float(scale):.3g}). "
         "Check the features for infinite or huge values, or raise `prior_precision`."
     )
