@@ -75,12 +75,46 @@ def growth(records: dict[str, Record]) -> str:
     return _table(head, rows)
 
 
+def loop(records: dict[str, Record]) -> str:
+    """Ratios of an epoch of the training loop to one of a bare loop."""
+    rows = []
+    for run, case in _cases(records["loop"]):
+        bare = median(turn["bare"]["wall"] for turn in case["epochs"]) / case["steps"]
+        ratios = [
+            _spread([turn["fit"][clock] / turn["bare"][clock] for turn in case["epochs"]]) for clock in ("wall", "cpu")
+        ]
+        rows.append([run["threads"], case["model"], case["method"], f"{1000 * bare:.2f} ms", *ratios])
+    return _table(["threads", "network", "method", "bare step", "ratio", "ratio of processor time"], rows)
+
+
+def loading(records: dict[str, Record]) -> str:
+    """Ratios of an epoch over files to one over ready batches, and of loading alone to training."""
+    rows = []
+    for run, case in _cases(records["loading"]):
+        ready, batches = case["epochs"]["ready"], case["batches"]
+        times = [f"{1000 * median(each) / batches:.0f} ms" for each in (ready, case["loading"])]
+        others = [each for name, each in case["epochs"].items() if name != "ready"]
+        ratios = [_spread([one / other for one, other in zip(each, ready, strict=True)]) for each in others]
+        rows.append([run["threads"], case["samples"], *times, *ratios])
+    head = ["threads", "B", "step", "loading a batch", "ratio, no worker", "ratio, one worker"]
+    return _table(head, rows)
+
+
+def startup(records: dict[str, Record]) -> str:
+    """Seconds from the start of a process to its end."""
+    rows = [[f"`{case['command']}`", _spread(case["seconds"], 2)] for _, case in _cases(records["startup"])]
+    return _table(["command", "seconds"], rows)
+
+
 TABLES: dict[str, Callable[[dict[str, Record]], str]] = {
     "whole_step": whole_step,
     "calibration": calibration,
     "dense": dense,
     "memory": memory,
     "growth": growth,
+    "loop": loop,
+    "loading": loading,
+    "startup": startup,
 }
 
 

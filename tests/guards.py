@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 # Set by frameworks for their own use at import or set-up, out of the reach of the test that uses them.
-FRAMEWORKS = ("ACCELERATE_", "KMP_", "PYTEST_", "TORCHINDUCTOR_", "TORCH_", "TRITON_")
+FRAMEWORKS = ("ACCELERATE_", "KMP_", "PYTEST_", "PYTORCH_NVML_", "TORCHINDUCTOR_", "TORCH_", "TRITON_")
 GRACE = 2.0  # seconds that a thread which was told to end may take
 
 

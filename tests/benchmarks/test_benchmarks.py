@@ -12,13 +12,15 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import REFRESH, child, cost, run, tables, whole_step
+from benchmarks import REFRESH, child, cost, loading, loop, run, startup, tables, whole_step
 from benchmarks.criteria import PlainLoss, Shapes, calibrated_step, plain_step
 from benchmarks.measure import alternate, interval, slope
 from benchmarks.networks import ResNet18
 from benchmarks.page import page, read
 from evigrad import CalibratedLoss
 from evigrad.calibration.head import HeadPosterior
+from evigrad.data import load
+from evigrad.training.loader import in_order
 
 ROOT = Path(__file__).parent.parent.parent
 ENVIRONMENT = {
@@ -83,13 +85,15 @@ def test_a_quick_run_times_every_case(name):
 
 def test_the_page_of_quick_runs_has_every_table(monkeypatch):
     monkeypatch.setattr(whole_step, "ResNet18", TinyEncoder)
+    monkeypatch.setattr(startup, "COMMANDS", {"python -c pass": ["-c", "pass"]})
+    names = set(run.BENCHMARKS) - {"memory"}
     records = {
         name: record(json.loads(json.dumps(importlib.import_module(f"benchmarks.{name}").measure(quick=True))))
-        for name in ("whole_step", "calibration", "dense", "growth")
+        for name in names
     }
     text = page(records)
-    assert text.count("Not measured yet.") == 1  # memory
-    assert text.count("Measured at commit 0123456789 with torch 2") == 4
+    assert text.count("Not measured yet.") == 1
+    assert text.count("Measured at commit 0123456789 with torch 2") == len(names)
 
 
 def test_a_process_writes_its_result(tmp_path, monkeypatch):
@@ -156,6 +160,24 @@ def test_whole_steps_are_taken_where_they_should_be(renewals, monkeypatch):
     case = whole_step._case(2, quick=False)
     assert case["first"] == [3, 3]
     assert case["cycles"] == [{"ordinary": 0, "renewing": 3}] * 3
+
+
+def test_both_loops_take_the_same_steps():
+    data = load("digits").train
+    weights = []
+    for epoch_of in (loop.bare_epoch, loop.fit_epoch):
+        network, method = loop._parts(data, {}, "uniform")
+        epoch_of(data, network, method)()
+        weights.append(network.state_dict())
+    torch.testing.assert_close(*weights)
+
+
+def test_ready_batches_are_those_that_are_loaded(tmp_path):
+    data = load("table", path=loading.write_table(tmp_path, rows=4, size=16), image_size=(16, 16)).train
+    parts = in_order(len(data), 3)
+    here, elsewhere = ([batch.inputs for batch in loading.fetched(data, parts, workers)] for workers in (0, 1))
+    assert [len(inputs["sound"]) for inputs in here] == [3, 1]
+    torch.testing.assert_close(here, elsewhere)
 
 
 def test_the_refresh_cycle_is_that_of_the_defaults():
@@ -244,6 +266,25 @@ def test_exponents_are_of_what_the_calibration_adds():
     assert row[1:3] == ["M: 1, 2, 4", "2000.0 / 10000.0 / 68000.0"]
     assert [cell.split()[0] for cell in row[3:5]] == ["1.00", "3.00"]
     assert row[6].split()[0] == f"{math.log2(6.8):.2f}"
+
+
+def test_the_loop_is_compared_turn_by_turn():
+    turns = [
+        {"bare": {"wall": bare, "cpu": 1.0}, "fit": {"wall": ratio * bare, "cpu": 1.5}}
+        for bare, ratio in ((2.0, 1.1), (4.0, 1.2), (40.0, 1.3))
+    ]
+    case = {"model": "N", "method": "joint", "steps": 4, "epochs": turns}
+    assert rows(tables.loop({"loop": record([case])})) == [
+        ["1", "N", "joint", "1000.00 ms", "1.200 [1.100, 1.300]", "1.500 [1.500, 1.500]"]
+    ]
+
+
+def test_loading_is_compared_with_ready_batches():
+    epochs = {"ready": [2.0, 4.0], "workers 0": [3.0, 6.0], "workers 1": [2.0, 4.0]}
+    case = {"samples": 8, "batches": 4, "epochs": epochs, "loading": [1.0, 1.0]}
+    assert rows(tables.loading({"loading": record([case])})) == [
+        ["1", "8", "750 ms", "250 ms", "1.500 [1.500, 1.500]", "1.000 [1.000, 1.000]"]
+    ]
 
 
 def test_a_cost_lost_in_the_noise_has_no_exponent():

@@ -1,11 +1,8 @@
-"""Fabric marks the environment for its own use when it is imported; let that happen before any test."""
+"""A small file of views and a finished run on it."""
 
-import lightning_fabric
 import pytest
 
 from tests.experiments.tiny import experiment, write_views
-
-__all__ = ["lightning_fabric"]
 
 
 @pytest.fixture(scope="session")
