@@ -432,3 +432,26 @@ def test_joint_head_is_the_concatenation_in_the_order_of_the_heads():
     out = criterion(features, torch.randint(C, (B,)))
     torch.testing.assert_close(out.joint_logits, concatenated(heads, output)(features))
     torch.testing.assert_close(out.joint_logits, output(torch.cat([features["video"], features["audio"]], 1)))
+
+
+def test_a_sample_without_any_modality_has_a_loss_but_no_curvature():
+    """Batch normalisation makes its loss a function of the others' features; a posterior has seen nothing of it."""
+    features, target = data()
+    here = torch.arange(B) < 3
+    present = dict.fromkeys(NAMES, here)
+    criterion = build(Perceptron(), evidence_power=0.0, scale=1.0, posterior="full")
+    criterion.joint.module.layers[3].p = 0.0
+    other = copy.deepcopy(criterion)
+    hidden = []
+    criterion.joint.output.register_forward_pre_hook(lambda _, args: hidden.append(args[0].detach()))
+    criterion(features, target, present).loss.backward()
+    got = {name: value.grad.clone() for name, value in features.items()}
+    again = {name: value.detach().requires_grad_() for name, value in features.items()}
+    plain_loss(other.heads, other.joint.module, again, target, present).backward()
+    assert_same_gradients(got, {name: value.grad for name, value in again.items()}, 1e-5)  # float32
+    seen = torch.cat([hidden[0], torch.ones(B, 1)], 1)[here]
+    probabilities = (hidden[0] @ other.joint.output.weight.T + other.joint.output.bias).softmax(-1)[here]
+    curvature = torch.diag_embed(probabilities) - probabilities[:, :, None] * probabilities[:, None, :]
+    wanted = torch.einsum("bce,bd,bk->cdek", curvature, seen, seen)
+    torch.testing.assert_close(criterion.calibration.joint.sum_curvature, wanted)
+    assert criterion.calibration.joint.count == 3

@@ -28,15 +28,16 @@ class Source:
 def see(layer: nn.Linear, features: Tensor, present: Tensor, target: Tensor, loss: Likelihood) -> tuple[Point, Seen]:
     """What a linear layer sees of features [B, K], in float32 at least, whatever autocast does elsewhere."""
     dtype = torch.promote_types(torch.float32, layer.weight.dtype)
-    counted = present.to(dtype)
     theta, inputs = _whole(layer.weight).to(dtype), features.detach().to(dtype)
     if layer.bias is not None:
         theta = torch.cat([theta, _whole(layer.bias).to(dtype)[:, None]], dim=1)
-        inputs = torch.cat([inputs, counted[:, None]], dim=1)
+        inputs = torch.cat([inputs, inputs.new_ones(len(inputs), 1)], dim=1)
     if target.is_floating_point():
         target = target.to(dtype)
     point = Point(theta, inputs, target, features.shape[-1])
-    return point, Seen(inputs, loss.mean(inputs @ theta.T), counted)
+    # A joint module gives features even to a sample that has no modality: they have a loss, but nothing was seen.
+    counted = inputs.masked_fill(~present[:, None], 0)
+    return point, Seen(counted, loss.mean(inputs @ theta.T), present.to(dtype))
 
 
 def _whole(parameter: Tensor) -> Tensor:
