@@ -58,3 +58,20 @@ def test_broken_files_are_named(tmp_path):
         decode(tmp_path / "text.npy", Decoding())
     with pytest.raises(DataError, match=r"gone.txt: not readable"):
         decode(tmp_path / "gone.txt", Decoding())
+
+
+def test_an_array_with_one_damaged_byte_of_its_head_is_named(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones(3))
+    good = (tmp_path / "a.npy").read_bytes()
+    refused = 0
+    for at in range(128):
+        for flip in (0xFF, 0x01, 0x80):
+            damaged = bytearray(good)
+            damaged[at] ^= flip
+            (tmp_path / "a.npy").write_bytes(damaged)
+            try:
+                decode(tmp_path / "a.npy", Decoding())
+            except DataError as error:
+                assert "a.npy: " in str(error)
+                refused += 1
+    assert refused > 100

@@ -140,3 +140,18 @@ def test_nothing_is_unpickled_and_broken_files_are_named(tmp_path):
     (folder / "picture.npy").write_bytes(b"junk")
     with pytest.raises(DataReportError, match=r"2 problems\n  gist.npy: .*\n  picture.npy: "):
         load("views", path=folder)
+
+
+def test_a_file_with_one_damaged_byte_is_named_wherever_the_byte_lies(tmp_path):
+    np.savez_compressed(tmp_path / "mine.npz", y=np.arange(12) % 2, gist=np.arange(24.0).reshape(12, 2))
+    whole_file = (tmp_path / "mine.npz").read_bytes()
+    refused = 0
+    for at in range(0, len(whole_file), 5):
+        damaged = bytearray(whole_file)
+        damaged[at] ^= 0xFF
+        (tmp_path / "mine.npz").write_bytes(damaged)
+        try:
+            load("views", path=tmp_path / "mine.npz")
+        except DataError:  # anything else that it raises fails the test
+            refused += 1
+    assert refused > 50

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,12 @@ from typing import Any
 from .errors import DataError, DataReportError, require
 
 Arrays = Mapping[str, Any]
+
+#: What numpy and zipfile raise on a damaged npz or npy file, depending on the byte that is wrong.
+DAMAGED = (
+    ValueError, OSError, EOFError, OverflowError, MemoryError, NotImplementedError, SyntaxError,
+    tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def read_arrays(path: Path) -> Arrays:
@@ -25,7 +33,7 @@ def read_arrays(path: Path) -> Arrays:
     for file in files:
         try:
             arrays |= _contents(numpy, file)
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except DAMAGED as error:
             problems.append(f"{file.name}: not a readable npz or npy file without objects ({error})")
     if not files:
         problems.append("the folder has no npy file")

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from .arrays import DAMAGED
 from .audio import fit_length, log_mel, mel_filter_bank, read_wav, resample
 from .errors import DataError, require
 from .text import encode
@@ -58,7 +59,7 @@ def array(path: Path, how: Decoding) -> Tensor:
     numpy = require("numpy", "train")
     try:
         values = numpy.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+    except DAMAGED as error:
         raise DataError(f"{path}: not a readable npy file without objects ({error})") from error
     if getattr(values, "dtype", None) is None or values.dtype.kind not in "biuf":
         raise DataError(f"{path}: holds no array of numbers; save one with numpy.save")
