@@ -1,17 +1,15 @@
 r"""BOGC-MML: gradients calibrated by their own uncertainty.
 
-The work is done by :class:`evigrad.calibration.CalibratedLoss`.
-
 The loss is the uniform baseline's, L_mm + φ Σ L_m, and heads get its ordinary gradients. The features of each
-modality get, per sample and dimension, their unimodal and joint gradient weighted by the evidence for each.
+modality get, per sample and dimension, their unimodal and joint gradient weighted by the evidence for each. The
+work is done by :class:`evigrad.calibration.CalibratedLoss`.
 
-Provenance: "Rethinking Multi-Modal Learning from Gradient Uncertainty". The paper prints a covariance where
-    its inverse
-is meant, a sum over dimensions where none can be, no rescaling, and leaves open which data the curvature
-sees; every reading is an option here, named and explained at :class:`~evigrad.calibration.CalibratedLoss`.
-There is no official code to compare with. The data set size N of the running posterior is the training set's.
-γ is a learning-rate factor of the encoders and cancels under Adam; the weighting itself does not, so no
-optimizer is warned of.
+Provenance: "Rethinking Multi-Modal Learning from Gradient Uncertainty". The paper prints a covariance where its
+inverse is meant, a sum over dimensions where none can be, no rescaling, and leaves open which data the
+curvature sees; every reading is an option here, named and explained at
+:class:`~evigrad.calibration.CalibratedLoss`. There is no official code to compare with. The data set size N of
+the running posterior is the training set's. γ is a learning-rate factor of the encoders and cancels under Adam;
+the weighting itself does not, so no optimizer is warned of.
 """
 
 from __future__ import annotations

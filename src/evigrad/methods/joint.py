@@ -1,9 +1,8 @@
 """One joint loss: plain late-fusion training, the reference of most methods.
 
 Provenance: balancing papers' "joint" or "concat" row; nothing is left open. Official code keeps the untrained
-    unimodal
-heads in the model; here they are removed, because DistributedDataParallel fails on parameters without a
-gradient.
+unimodal heads in the model; here they are removed, because DistributedDataParallel fails on parameters without
+a gradient.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-r"""Uniform baseline: joint loss plus unimodal losses, equally weighted.
+"""Uniform baseline: joint loss plus unimodal losses, equally weighted.
 
-Provenance: the BOGC paper's equation 1, :math:`L = L_{fusion} + \varphi \sum_m L_m` with φ = 1, and the
-    "uniform" row of
-MMPareto. Left open: what a missing modality does to L_m; here it contributes nothing and the divisor stays B.
+Provenance: the BOGC paper's equation 1, L = L_fusion + φ Σ_m L_m with φ = 1, and the "uniform" row of MMPareto.
+Left open: what a missing modality does to L_m; here it contributes nothing and the divisor stays B.
 """
 
 from __future__ import annotations

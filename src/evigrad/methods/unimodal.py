@@ -1,12 +1,12 @@
 """Unimodal training: each encoder alone with its own linear head.
 
 Provenance: the "audio-only" and "video-only" rows of every balancing paper; a single modality is
-    ``modality="audio"``.
-Without a modality all of them are trained in one run, which is exactly M separate runs (no parameter is
-shared and no loss is either), and the prediction is the mean of their probabilities over the modalities
-present: the ensemble of separately trained models that outranks most balancing methods under a leak-free
-protocol (MCR, NeurIPS 2025). Left open by the papers: the schedule; video needs several times the epochs of
-audio to converge.
+``modality="audio"``. Without a modality all of them are trained in one run, which is exactly M separate runs (no
+parameter and no loss is shared) unless they meet in what is outside the method: the draws of dropout, clipping
+by the norm of all gradients, and the choice of one epoch for all. The prediction is then the mean of their
+probabilities over the modalities present: the ensemble of separately trained models that outranks most
+balancing methods under a leak-free protocol (MCR, NeurIPS 2025). Left open by the papers: the schedule; video
+needs several times the epochs of audio to converge.
 """
 
 from __future__ import annotations
