@@ -77,10 +77,19 @@ def test_keeping_one_modality_removes_the_rest():
     torch.testing.assert_close(network(batch.inputs).unimodal_logits["image"], expected)
 
 
-def test_keeping_everything_keeps_the_fusion():
+@pytest.mark.parametrize("order", [1, -1])
+def test_keeping_everything_keeps_the_fusion(order):
     network = toy_network()
-    network.keep(list(SHAPES))
+    network.keep(list(SHAPES)[::order])
     assert isinstance(network.fusion, Concatenation)
+    assert network.modalities == tuple(SHAPES)
+
+
+def test_keeping_what_is_not_there_is_an_error():
+    with pytest.raises(ValueError, match=r"Unknown `names`: 'sond'\. Did you mean 'sound'\?"):
+        toy_network().keep(["sond"])
+    with pytest.raises(ValueError, match=r"`names` is empty; keep at least one of \['sound', "):
+        toy_network().keep([])
 
 
 def test_exports_with_missing_modalities():
@@ -100,10 +109,10 @@ def test_exports_with_missing_modalities():
     torch.testing.assert_close(program(other.inputs, other.present), expected)
 
 
-@pytest.mark.parametrize("name", ["a.b", "", "keys"])
+@pytest.mark.parametrize("name", ["a.b", "", "keys", "training", "_modules", "copy"])
 def test_impossible_names_are_an_error(name):
     with pytest.raises(ValueError, match=r"cannot be a modality's name.*rename it, to '.*_input' say"):
-        MultimodalNetwork({name: MLP((2,), width=3)}, Concatenation({name: 3}, 2))
+        MultimodalNetwork({name: MLP((2,), width=3)}, nn.Linear(3, 2))
 
 
 def test_wrong_parts_are_errors():
@@ -116,3 +125,18 @@ def test_wrong_parts_are_errors():
         MultimodalNetwork({"a": MLP((2,), width=3)}, nn.ReLU())
     with pytest.raises(ValueError, match=r"`heads` has \['b'\], which `encoders` \(\['a'\]\) does not"):
         MultimodalNetwork({"a": MLP((2,), width=3)}, fusion, {"b": nn.Linear(3, 2)})
+
+
+def test_parts_that_do_not_fit_are_errors():
+    encoders = {"a": MLP((2,), width=3), "b": MLP((2,), width=4)}
+    fusion = Concatenation({"a": 3, "b": 4}, 2)
+    for widths in ({"a": 3}, {"a": 3, "b": 5}, {"a": 3, "c": 4}):
+        with pytest.raises(
+            ValueError, match=r"`fusion` reads \{.*return \{'a': 3, 'b': 4\}; build it for them: Concat"
+        ):
+            MultimodalNetwork(encoders, Concatenation(widths, 2))
+    for head in (nn.Linear(3, 2), nn.Linear(4, 3)):
+        with pytest.raises(ValueError, match=r"head of modality 'b' is Linear\(.*; use nn\.Linear\(4, 2\), or leave"):
+            MultimodalNetwork(encoders, fusion, {"a": nn.Linear(3, 2), "b": head})
+    assert MultimodalNetwork(encoders, Concatenation({"b": 4, "a": 3}, 2)).modalities == ("a", "b")
+    assert MultimodalNetwork(encoders, fusion, {"a": nn.Linear(3, 2)}).modalities == ("a", "b")

@@ -27,3 +27,11 @@ def test_lacking_features_are_an_error(fusion):
 def test_no_modality_is_an_error(name):
     with pytest.raises(ValueError, match="`widths` is empty"):
         FUSIONS[name]({}, 4)
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.parametrize("modality", ["training", "items", "get", "a.b"])
+def test_impossible_names_are_an_error(name, modality):
+    """By name and not by PyTorch's KeyError, and the same names for all: a network may change its fusion."""
+    with pytest.raises(ValueError, match=rf"'{modality}' cannot be a modality's name.*rename it, to '.*_input' say"):
+        FUSIONS[name]({modality: 3}, 4)

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
+from evigrad.calibration.errors import choose
 from evigrad.networks.fusion import NoFusion
+from evigrad.networks.names import check_names
 from evigrad.networks.output import Output
 from evigrad.networks.presence import encode_present, zero_touching
 
@@ -46,11 +48,10 @@ class MultimodalNetwork(nn.Module):
         super().__init__()
         widths = _widths(encoders)
         self.classes = _classes(fusion)
+        _check_fusion(fusion, widths)
         if heads is None:
             heads = {name: nn.Linear(width, self.classes) for name, width in widths.items()}
-        elif set(heads) - set(encoders):
-            extra = sorted(set(heads) - set(encoders))
-            raise ValueError(f"`heads` has {extra}, which `encoders` ({list(encoders)}) does not; use the same names.")
+        _check_heads(heads, widths, self.classes)
         self.encoders = nn.ModuleDict(encoders)
         self.heads = nn.ModuleDict(heads)
         self.fusion = fusion
@@ -99,8 +100,10 @@ class MultimodalNetwork(nn.Module):
 
     def keep(self, names: Iterable[str]) -> None:
         """Remove encoders and heads that are not in ``names``, and the fusion if there are any."""
-        names = list(names)
-        if names == list(self.encoders):
+        names = [choose("names", name, self.encoders) for name in names]
+        if not names:
+            raise ValueError(f"`names` is empty; keep at least one of {list(self.encoders)}.")
+        if set(names) == set(self.encoders):
             return
         self.encoders = nn.ModuleDict({name: self.encoders[name] for name in names})
         self.heads = nn.ModuleDict({name: self.heads[name] for name in names if name in self.heads})
@@ -120,13 +123,9 @@ class MultimodalNetwork(nn.Module):
 def _widths(encoders: Mapping[str, nn.Module]) -> dict[str, int]:
     if not encoders:
         raise ValueError("`encoders` is empty; give at least one {name: module}.")
+    check_names(encoders)
     widths: dict[str, int] = {}
     for name, encoder in encoders.items():
-        if "." in name or name == "" or hasattr(nn.ModuleDict, name):
-            raise ValueError(
-                f"{name!r} cannot be a modality's name: it must hold no dot and must not be a method of "
-                f"torch.nn.ModuleDict; rename it, to {(name.replace('.', '_') or 'some') + '_input'!r} say."
-            )
         width = getattr(encoder, "width", None)
         if not isinstance(width, int):
             raise ValueError(
@@ -146,6 +145,29 @@ def _classes(fusion: nn.Module) -> int:
             "classes; end it in one: self.linear = nn.Linear(width, classes)."
         )
     return classes
+
+
+def _check_fusion(fusion: nn.Module, widths: Mapping[str, int]) -> None:
+    # a fusion of the user's own need not say what it reads
+    reads = getattr(fusion, "widths", widths)
+    if reads != widths:
+        raise ValueError(
+            f"`fusion` reads {dict(reads)} features, but the `encoders` return {widths}; "
+            f"build it for them: {type(fusion).__name__}({widths}, classes)."
+        )
+
+
+def _check_heads(heads: Mapping[str, nn.Module], widths: Mapping[str, int], classes: int) -> None:
+    extra = sorted(set(heads) - set(widths))
+    if extra:
+        raise ValueError(f"`heads` has {extra}, which `encoders` ({list(widths)}) does not; use the same names.")
+    for name, head in heads.items():
+        if isinstance(head, nn.Linear) and (head.in_features, head.out_features) != (widths[name], classes):
+            raise ValueError(
+                f"the head of modality {name!r} is Linear({head.in_features}, {head.out_features}), but its encoder "
+                f"returns {widths[name]} features and `fusion` has {classes} classes; use nn.Linear({widths[name]}, "
+                f"{classes}), or leave `heads` out."
+            )
 
 
 def _batch(encoders: nn.ModuleDict, inputs: Mapping[str, Tensor]) -> tuple[int, torch.device]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from evigrad.networks.names import check_names
 from evigrad.networks.presence import mask_absent
 
 __all__ = ["Fusion", "NoFusion"]
@@ -29,6 +30,7 @@ class Fusion(nn.Module):
         super().__init__()
         if not widths:
             raise ValueError("`widths` is empty; give {name: number of features} of at least one modality.")
+        check_names(widths)
         self.widths = dict(widths)
         self.classes = classes
 
