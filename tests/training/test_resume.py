@@ -12,8 +12,8 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from evigrad.training import INTERRUPTED, Interrupted, Selection, fit, read_result
-from tests.training.processes import in_another_process
+from evigrad.training import INTERRUPTED, Interrupted, RunFolder, Selection, fit, read_result
+from tests.training.processes import in_another_process, start, wait
 from tests.training.toy import method, network, settings, views
 
 IDENTICAL = (
@@ -222,3 +222,55 @@ def test_every_kind_of_method_resumes(tmp_path, name):
     assert in_another_process(doomed) == -signal.SIGKILL
     train(parts, name=name, selection=Selection(keep="last"), resume=True)
     assert_same(parts, whole)
+
+
+def undone(folder, **changes):
+    """A run that has everything but its result."""
+    train(folder, epochs=1, **changes)
+    (folder / "result.json").unlink()
+
+
+def test_a_configuration_that_somebody_edited_is_refused(tmp_path):
+    undone(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace('"batch_size": 16', '"batch_size": 8'))
+    with pytest.raises(ValueError, match=r"training.batch_size is 8 and the run in .* was started with 16: .*mix two"):
+        train(tmp_path, epochs=1, batch_size=8, resume=True)
+
+
+def test_what_may_change_does_not_change_the_checkpoint(tmp_path):
+    undone(tmp_path)
+    before = (tmp_path / "checkpoints" / "last.safetensors").read_bytes()
+    undone(tmp_path / "other", log_every=2, progress="plain")
+    assert (tmp_path / "other" / "checkpoints" / "last.safetensors").read_bytes() == before
+
+
+def test_data_that_grew_or_shrank_are_refused(tmp_path):
+    training = settings(epochs=1)
+    fit(network(), method(), views(48), views(20, 1), folder=tmp_path, training=training)
+    (tmp_path / "result.json").unlink()
+    with pytest.raises(ValueError, match=r"training set has 40 samples and had 48 when .* Put the data back"):
+        fit(network(), method(), views(40), views(20, 1), folder=tmp_path, training=training, resume=True)
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_two_processes_do_not_share_a_folder(tmp_path, resume):
+    undone(tmp_path)
+    holds, ends = os.pipe(), os.pipe()
+
+    def holder():
+        with RunFolder(tmp_path).alone():
+            os.write(holds[1], b"x")
+            os.read(ends[0], 1)
+
+    child = start(holder)
+    os.read(holds[0], 1)
+    before = (tmp_path / "steps.csv").read_bytes()
+    with pytest.raises(FileExistsError, match=rf"in use by process {child} on .*Wait for it or stop it, then resume"):
+        train(tmp_path, epochs=1, resume=resume)
+    assert (tmp_path / "steps.csv").read_bytes() == before
+    os.kill(child, signal.SIGKILL)
+    assert wait(child) == -signal.SIGKILL
+    assert train(tmp_path, epochs=1, resume=True).epochs == 1  # the lock went with its process
+    for end in (*holds, *ends):
+        os.close(end)

@@ -171,7 +171,8 @@ class Experiment:
         if is_first_process():
             if not resume:
                 place.require_free()
-            save_scaling(place.path, splits.train)
+            if not place.last.exists():  # a run that was started keeps its own, whatever happened to its data since
+                save_scaling(place.path, splits.train)
         return fit(
             network,
             method,

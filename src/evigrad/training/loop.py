@@ -23,7 +23,7 @@ from evigrad.training.predictions import predict
 from evigrad.training.progress import Progress, build_progress
 from evigrad.training.result import Result, read_result
 from evigrad.training.run import Run, assemble, own_randomness
-from evigrad.training.run_folder import RunFolder
+from evigrad.training.run_folder import RunFolder, what_counts
 from evigrad.training.selection import improve, out_of_patience, require_validation
 from evigrad.training.signals import Interrupted, StopRequest
 from evigrad.training.step import DivergedError
@@ -81,6 +81,8 @@ def fit(
         return read_result(place.path)
     with own_randomness(), StopRequest().listening() as stop, contextlib.ExitStack() as closing:
         launched = fabric or launch(training.hardware)
+        if launched.is_global_zero:
+            closing.enter_context(place.alone())
         run = assemble(launched, network, method, len(train), training, place)
         _open(run, _resolved(training, config), resume)
         started = time.monotonic()
@@ -99,6 +101,7 @@ def _resolved(training: Training, config: Mapping[str, Any] | None) -> dict[str,
 
 def _open(run: Run, config: dict[str, Any], resume: bool) -> None:
     """Create the run folder and its first checkpoint, or go back to the last one."""
+    run.config = what_counts(config)
     if resume and run.folder.config.exists():
         run.folder.require_same(config)
     if resume and run.folder.last.exists():

@@ -67,6 +67,7 @@ class Run:
     average: WeightAverage | None
     position: Position = field(default_factory=Position)
     totals: Totals | None = None
+    config: dict[str, Any] = field(default_factory=dict)
 
     @property
     def main(self) -> bool:
@@ -97,10 +98,23 @@ class Run:
                 f"the run in {self.folder.path} used {values['world_size']} process(es) and this one has "
                 f"{self.fabric.world_size}: each has random numbers of its own. Resume with the same number."
             )
+        self._require_same_run(values)
         self._restore(tensors, values)
         if self.main:
             self.folder.cut(values["lengths"])
         ranks.barrier()
+
+    def _require_same_run(self, values: dict[str, Any]) -> None:
+        """Refuse settings or data that changed under a run; the first checkpoints ever written don't tell."""
+        if "config" in values:
+            self.folder.require_started_with(values["config"], self.config)
+        before = values.get("prepared", {}).get("dataset_size", self.prepared.dataset_size)
+        if before != self.prepared.dataset_size:
+            raise ValueError(
+                f"the training set has {self.prepared.dataset_size} samples and had {before} when the run in "
+                f"{self.folder.path} was started: resuming would mix two runs. Put the data back as they were, or start "
+                "a new run in another folder."
+            )
 
     def save_best(self, numbers: dict[str, Any]) -> None:
         """Write the evaluated weights with what was measured on validation data. Collective."""
@@ -128,6 +142,8 @@ class Run:
             "scaler": self.fabric.strategy.precision.state_dict(),
             "average_steps": self.average.steps if self.average else 0,
             "world_size": self.fabric.world_size,
+            "config": self.config,
+            "prepared": asdict(self.prepared),
             "totals": None if self.totals is None else list(self.totals.names),
             "random": [],
         }

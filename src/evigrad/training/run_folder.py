@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,7 @@ class RunFolder:
         self.environment = self.path / "environment.json"
         self.result = self.path / "result.json"
         self.predictions = self.path / "predictions"
+        self.lock = self.path / ".lock"
         self.steps = GrowingFile(self.path / "steps.csv")
         self.epochs = GrowingFile(self.path / "epochs.csv")
         self.diagnostics = GrowingFile(self.path / "diagnostics.jsonl")
@@ -54,6 +58,37 @@ class RunFolder:
         """Shorten each of the ``resumable`` files to what it was."""
         for file in self.resumable:
             file.cut(lengths[file.path.name])
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes out of the folder; the operating system lets go when this one ends, however it does."""
+        with storage_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._claim(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _claim(self, descriptor: int) -> None:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            return
+        try:
+            # Not flock: workers that load data would inherit it, and outlive a killed run by seconds.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                return  # a file system without locks
+            holder = os.pread(descriptor, 100, 0).decode() or "another process"
+            raise FileExistsError(
+                f"{self.path} is in use by {holder}: two processes would destroy each other's files. "
+                "Wait for it or stop it, then resume; or choose another folder."
+            ) from None
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {platform.node()}".encode(), 0)
 
     def create(self, config: Mapping[str, Any], checkpoint_bytes: int) -> None:
         """Start a new run, or fail before any time is spent: folder taken, not writable, or disk too small."""
@@ -77,8 +112,10 @@ class RunFolder:
             self.last.parent.mkdir(parents=True, exist_ok=True)
             self.predictions.mkdir(exist_ok=True)
             probe = self.path / f".writable.{os.getpid()}"
-            probe.write_bytes(b"evigrad")
-            probe.unlink()
+            try:
+                probe.write_bytes(b"evigrad")
+            finally:
+                probe.unlink(missing_ok=True)
         free, needed = shutil.disk_usage(self.path).free, 3 * checkpoint_bytes
         if free < needed:
             raise StorageError(
@@ -88,12 +125,21 @@ class RunFolder:
 
     def require_same(self, config: Mapping[str, Any]) -> None:
         """Refuse to resume under settings that would make another run of it."""
-        saved = read_json(self.config)
+        self.require_started_with(read_json(self.config), config)
+
+    def require_started_with(self, saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+        """The same for settings out of another place than ``config.json``, which somebody may have edited."""
         for name, old, new in _differences(saved, config):
             raise ValueError(
                 f"{name} is {new!r} and the run in {self.path} was started with {old!r}: resuming would mix two runs. "
-                "Resume with the saved config.json, or start a new run in another folder."
+                "Resume with the settings it was started with, or start a new run in another folder."
             )
+
+
+def what_counts(config: Mapping[str, Any]) -> dict[str, Any]:
+    """``config`` without the settings that a resumed run may change."""
+    training = {key: value for key, value in config.get("training", {}).items() if key not in FREE_TO_CHANGE}
+    return {**config, "training": training}
 
 
 def _differences(saved: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
