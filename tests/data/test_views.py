@@ -108,6 +108,18 @@ def test_every_broken_value_is_named_in_one_report(tmp_path):
             r"'y', row 0: label 7 is not in 0..1; count labels from 0",
         ),
         ({"y": np.full(40, -1)}, "'y', row 0: label -1 is not in"),
+        ({"y": np.arange(40) + 10**9}, "'y', row 39: label 1000000039 with 40 rows; count labels from 0"),
+        ({"y": np.full(40, 2**63 + 1, dtype=np.uint64)}, "'y', row 0: label 9223372036854775809 with 40 rows"),
+        ({"y": np.array(["a", ""] * 20)}, "'y', row 1: the label is empty; give a text or remove the row"),
+        (
+            {"y": np.array(["a", "b"] * 20), "class_names": np.array(["a", "c"])},
+            "'y', row 1: label 'b' is not in 'class_names'; name it there",
+        ),
+        (
+            {"y": np.zeros(40, dtype=int), "class_names": np.array(["a", "b", "a"])},
+            "'class_names' has 'a' twice; give each class a name of its own",
+        ),
+        ({"y": np.zeros(0, dtype=int)}, "'y' has no row; give one label a sample"),
         ({"gist": None, "picture": None}, "there is no view; give at least one array with two axes"),
         ({"view_names": np.array(["a"])}, "'view_names' calls view 'a', but there is no array 'x0'"),
         ({"present_gist": np.ones(3)}, r"'present_gist' has shape \(3,\) and type float64; give \[N\] booleans"),
@@ -155,3 +167,17 @@ def test_a_file_with_one_damaged_byte_is_named_wherever_the_byte_lies(tmp_path):
         except DataError:  # anything else that it raises fails the test
             refused += 1
     assert refused > 50
+
+
+def test_text_labels_follow_the_given_order_of_classes(tmp_path):
+    splits = load("views", path=save(tmp_path, y=np.array(["yes", "no"] * 20), class_names=np.array(["yes", "no"])))
+    assert splits.train.classes == ("yes", "no")
+    assert load("views", path=save(tmp_path, y=np.array(["yes", "no"] * 20))).train.classes == ("no", "yes")
+
+
+def test_texts_stored_as_bytes_are_the_same_texts(tmp_path):
+    first = load("views", path=save(tmp_path), views=["comment"])
+    plain = {key: arrays()[key].astype("S") for key in ("y", "comment")}
+    second = load("views", path=save(tmp_path, **plain), views=["comment"])
+    assert first.train.classes == second.train.classes
+    assert torch.equal(whole(first.train).inputs["comment"], whole(second.train).inputs["comment"])

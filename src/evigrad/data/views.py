@@ -2,7 +2,7 @@
 
 One array a name, N rows each:
 
-- ``y`` [N]: labels, numbers from 0 or texts (sorted to give the classes);
+- ``y`` [N]: labels, numbers from 0 or texts (the classes in the order of ``class_names``, else sorted);
 - every other array with two or more axes is a view, called by its name, ``[N, ...]``; a row of NaN is an
   absent one;
 - optional ``present_<view>`` [N] bool; ``class_names`` [C]; ``group`` [N], rows that must not be separated;
@@ -74,7 +74,7 @@ def views_from_arrays(
         if len(array.shape) == 0 or len(array) != len(target):
             problems.append(f"view {name!r} has shape {array.shape}, but 'y' has {len(target)} rows; one row a sample")
         elif array.dtype.kind in "US":
-            inputs[name] = torch.stack([encode(str(line), text_length, text) for line in array])
+            inputs[name] = torch.stack([encode(_text(line), text_length, text) for line in array])
         elif array.dtype.kind not in "biuf":
             problems.append(f"view {name!r} has type {array.dtype}; give numbers")
         else:
@@ -138,22 +138,49 @@ def _labels(source: str, arrays: Arrays) -> tuple[Tensor, tuple[str, ...]]:
     y = arrays["y"]
     if y.ndim != 1 or y.dtype.kind not in "USiub":
         raise DataError(f"{source}: 'y' has shape {y.shape} and type {y.dtype}; give one whole number or text a row")
+    if not len(y):
+        raise DataError(f"{source}: 'y' has no row; give one label a sample")
+    names = [_text(name) for name in arrays["class_names"]] if "class_names" in arrays else None
+    if names and len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{source}: 'class_names' has {twice!r} twice; give each class a name of its own")
+    labels = _named(source, [_text(label) for label in y], names) if y.dtype.kind in "US" else y.tolist()
+    names = names or _names(source, y, labels)
+    for row, label in enumerate(labels):
+        if not 0 <= label < len(names):
+            raise DataError(
+                f"{source}: 'y', row {row}: label {int(label)} is not in 0..{len(names) - 1}; "
+                "count labels from 0 and name each class in 'class_names'"
+            )
+    return torch.tensor(labels, dtype=torch.long), tuple(names)
+
+
+def _named(source: str, texts: list[str], names: list[str] | None) -> list[int]:
+    """Positions of text labels in the order of the classes: that of ``class_names``, else the sorted one."""
+    number = {name: i for i, name in enumerate(names or sorted(set(texts)))}
+    for row, text in enumerate(texts):
+        if not text:
+            raise DataError(f"{source}: 'y', row {row}: the label is empty; give a text or remove the row")
+        if text not in number:
+            raise DataError(f"{source}: 'y', row {row}: label {text!r} is not in 'class_names'; name it there")
+    return [number[text] for text in texts]
+
+
+def _names(source: str, y: Any, labels: list[int]) -> list[str]:
     if y.dtype.kind in "US":
-        names = sorted({str(label) for label in y})
-        return torch.tensor([names.index(str(label)) for label in y], dtype=torch.long), tuple(names)
-    target = torch.tensor(y.tolist(), dtype=torch.long)
-    if "class_names" in arrays:
-        names = [str(name) for name in arrays["class_names"]]
-    else:
-        names = [str(label) for label in range(int(target.max()) + 1 if len(target) else 0)]
-    wrong = ((target < 0) | (target >= len(names))).nonzero()[:, 0]
-    if len(wrong):
-        row = int(wrong[0])
+        return sorted({_text(label) for label in y})
+    most = max(labels)
+    if most >= len(labels) + 1000:
+        # Identifiers taken for labels would otherwise build a network with that many outputs.
         raise DataError(
-            f"{source}: 'y', row {row}: label {int(target[row])} is not in 0..{len(names) - 1}; "
+            f"{source}: 'y', row {labels.index(most)}: label {most} with {len(labels)} rows; "
             "count labels from 0 and name each class in 'class_names'"
         )
-    return target, tuple(names)
+    return [str(label) for label in range(int(most) + 1)]
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _numbers(array: Any, tokens: bool) -> Tensor:
