@@ -11,6 +11,7 @@ from torch import nn
 from evigrad.data import collate
 from evigrad.training import DivergedError, Hardware, Optimizer, Schedule, Selection, fit, read_result
 from evigrad.training.checkpoint import load_checkpoint
+from evigrad.training.config import METRICS
 from evigrad.training.order import EpochPlan
 from tests.training.toy import Precise, last, method, network, settings, views
 
@@ -140,10 +141,14 @@ def test_without_validation_data_the_best_epoch_is_refused(tmp_path):
         fit(network(), method(), views(32), folder=tmp_path, training=settings())
 
 
-def test_an_unknown_selection_metric_is_answered_with_the_nearest(tmp_path):
-    training = settings(selection=Selection(metric="f1_makro"))
-    with pytest.raises(ValueError, match=r"selection.metric='f1_makro' is not known. Did you mean 'f1_macro'"):
-        fit(network(), method(), views(32), views(20), folder=tmp_path, training=training)
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_can_select(tmp_path, metric):
+    training = settings(selection=Selection(metric=metric), optimizer=Optimizer(learning_rate=0.3))
+    result = fit(network(), method(), views(48), views(40, seed=1), folder=tmp_path, training=training)
+    with (tmp_path / "epochs.csv").open() as file:
+        scores = [float(row[f"validation/{metric}"]) for row in csv.DictReader(file)]
+    best = np.argmin(scores) if metric in ("nll", "ece", "brier", "aurc") else np.argmax(scores)
+    assert result.best_epoch == best
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_spares_the_checkpoint(tmp_path):

@@ -12,6 +12,8 @@ SCHEDULES = ("constant", "cosine", "step")
 LOGGERS = ("tensorboard", "wandb", "mlflow")
 PROGRESS = ("auto", "bar", "plain", "none")
 SELECTIONS = ("best", "last")
+SMALLER_IS_BETTER = ("nll", "ece", "brier", "aurc")
+METRICS = ("accuracy", "f1_macro", "f1_weighted", *SMALLER_IS_BETTER)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class Selection:
     Args:
         keep: ``best`` reports the epoch with the best validation ``metric`` (the earliest on a tie), ``last`` the
             final one. Without a validation set only ``last`` is honest, and ``best`` is refused.
-        metric: A number of the validation evaluation, such as ``accuracy``, ``f1_macro`` or ``nll``.
+        metric: A number of the validation evaluation: ``accuracy`` (as published), ``f1_macro``, ``f1_weighted``,
+            ``nll``, ``ece``, ``brier`` or ``aurc``.
         patience: Stop after this many epochs without improvement; ``None`` trains all epochs, which is what the
             published protocols do.
     """
@@ -81,13 +84,14 @@ class Selection:
 
     def __post_init__(self) -> None:
         known("selection.keep", self.keep, SELECTIONS)
+        known("selection.metric", self.metric, METRICS)
         if self.patience is not None:
             at_least("selection.patience", self.patience, 1)
 
     @property
     def larger_is_better(self) -> bool:
         """False for losses and errors, True for everything else."""
-        return self.metric not in {"loss", "nll", "ece", "brier", "aurc"}
+        return self.metric not in SMALLER_IS_BETTER
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ class Training:
             known("loggers", name, LOGGERS)
         if not 0 <= self.modality_dropout < 1:
             raise ValueError(f"modality_dropout must lie in [0, 1), got {self.modality_dropout}: one has to stay.")
-        if self.clip_norm is not None and self.clip_norm <= 0:
+        if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm must be positive, got {self.clip_norm}. Use None to switch clipping off.")
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
             raise ValueError(f"ema_decay must lie between 0 and 1, got {self.ema_decay}. Use None for no average.")

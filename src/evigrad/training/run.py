@@ -112,8 +112,8 @@ class Run:
         if before != self.prepared.dataset_size:
             raise ValueError(
                 f"the training set has {self.prepared.dataset_size} samples and had {before} when the run in "
-                f"{self.folder.path} was started: resuming would mix two runs. Put the data back as they were, or start "
-                "a new run in another folder."
+                f"{self.folder.path} was started: resuming would mix two runs. Put the data back as they were, or "
+                "start a new run in another folder."
             )
 
     def save_best(self, numbers: dict[str, Any]) -> None:

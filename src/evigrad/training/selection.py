@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from evigrad.training.config import Selection, known
+from evigrad.training.config import Selection
 from evigrad.training.run import Position
 
 
 def improve(position: Position, selection: Selection, numbers: dict[str, Any]) -> bool:
     """Note how this epoch did on validation data; whether it is now the best. The earliest wins a tie."""
-    scores = {name: value for name, value in numbers.items() if isinstance(value, float)}
-    known("selection.metric", selection.metric, sorted(scores))
-    value = scores[selection.metric]
+    value: float = numbers[selection.metric]
     better = position.best is None or (value > position.best if selection.larger_is_better else value < position.best)
     if better:
         position.best, position.best_epoch, position.stale_epochs = value, position.epoch, 0
