@@ -4,7 +4,7 @@ import types
 import pytest
 
 from evigrad.training import fit
-from evigrad.training.loggers import build_loggers
+from evigrad.training.loggers import build_loggers, require_loggers
 from tests.training.toy import method, network, settings, views
 
 
@@ -14,6 +14,16 @@ def test_a_missing_package_names_the_extra(tmp_path, monkeypatch, name):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=rf"the logger '{name}' needs .* pip install 'evigrad\[tracking\]'"):
         build_loggers([name], tmp_path, {})
+    with pytest.raises(ImportError, match=rf"the logger '{name}' needs the package .* pip install 'evigrad"):
+        require_loggers([name])
+
+
+def test_a_missing_package_is_known_before_a_run_begins(tmp_path, monkeypatch):
+    """Begun, it could neither go on without its logger nor be begun again."""
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ImportError, match="the logger 'wandb' needs the package wandb"):
+        train(tmp_path / "run", "wandb")
+    assert not (tmp_path / "run").exists()
 
 
 def train(folder, logger):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -87,6 +88,15 @@ _BY_NAME: dict[str, Callable[[Path, Mapping[str, Any]], MetricLogger]] = {
     "wandb": WeightsAndBiases,
     "mlflow": MLflow,
 }
+
+
+def require_loggers(names: Sequence[str]) -> None:
+    """Refuse a logger whose package is missing, before a run has begun that couldn't go on without it."""
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise ImportError(f"the logger {name!r} needs the package {name}. {INSTALL}") from error
 
 
 def build_loggers(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> list[MetricLogger]:

@@ -18,7 +18,7 @@ from evigrad.training.evaluate import summary
 from evigrad.training.files import write_json
 from evigrad.training.finish import finish
 from evigrad.training.launch import launch
-from evigrad.training.loggers import MetricLogger, build_loggers
+from evigrad.training.loggers import MetricLogger, build_loggers, require_loggers
 from evigrad.training.predictions import predict
 from evigrad.training.progress import Progress, build_progress
 from evigrad.training.result import Result, read_result
@@ -79,6 +79,7 @@ def fit(
     if resume and place.result.exists():
         place.require_same(_resolved(training, config))
         return read_result(place.path)
+    require_loggers(training.loggers)
     with own_randomness(), StopRequest().listening() as stop, contextlib.ExitStack() as closing:
         launched = fabric or launch(training.hardware)
         if launched.is_global_zero:
