@@ -1,3 +1,6 @@
+import os
+import signal
+
 import pytest
 import torch
 
@@ -57,3 +60,17 @@ def test_the_environment_is_plain_and_complete():
     assert found["packages"]["torch"] == torch.__version__
     assert found["cores"] >= 1
     assert peak_memory_mb() > 10
+
+
+class Besieged(Noisy):
+    """Its worker gets every signal that a terminal or a scheduler sends to all processes of a run."""
+
+    def __getitem__(self, row):
+        for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+        return super().__getitem__(row)
+
+
+def test_workers_outlive_the_signals_that_ask_a_run_to_stop():
+    batches = load(Besieged(), [[0, 1], [2]], torch.device("cpu"), workers=1)
+    assert [len(batch) for batch in batches] == [2, 1]

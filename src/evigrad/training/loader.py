@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ def load(
         batch_sampler=_Fixed(batches),
         collate_fn=_collate(),
         num_workers=workers,
+        worker_init_fn=_outlive_signals if workers else None,
         pin_memory=device.type == "cuda",
         generator=torch.Generator().manual_seed(derived_seed(*seed)),
     )
@@ -53,6 +55,12 @@ def _collate() -> Callable[[Any], Batch]:
 
     chosen: Callable[[Any], Batch] = collate
     return chosen
+
+
+def _outlive_signals(worker: int) -> None:
+    """Ctrl-C and schedulers signal all processes of a run; without its loaders it couldn't finish the step and save."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 class _Fixed:
