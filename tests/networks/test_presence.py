@@ -1,3 +1,5 @@
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
@@ -82,3 +84,48 @@ def test_masking_blocks_the_gradient():
     values = torch.randn(5, 3, requires_grad=True)
     mask_absent({"a": values}, {"a": SOME})["a"].sum().backward()
     torch.testing.assert_close(values.grad, SOME[:, None].expand(5, 3).float())
+
+
+class Normalised(nn.Module):
+    width = 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.maps = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)
+        self.features = nn.BatchNorm1d(4)
+
+    def forward(self, inputs):
+        return self.features(self.maps(self.conv(inputs)).mean(dim=(2, 3)))
+
+
+@pytest.mark.parametrize("absent", [True, False])
+def test_a_lone_sample_is_normalised_by_running_statistics_where_it_has_no_spread(absent):
+    """The maps have 16 values a channel and are normalised as ever; the features have one, and PyTorch refuses it."""
+    encoder, images = Normalised(), torch.randn(3 if absent else 1, 1, 6, 6)
+    nn.init.constant_(encoder.features.running_mean, 0.5)
+    nn.init.constant_(encoder.features.running_var, 4.0)
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        deepcopy(encoder)(images[:1])
+    maps = encoder.conv(images[:1])
+    hidden = (maps - maps.mean(dim=(2, 3), keepdim=True)) / (
+        maps.var(dim=(2, 3), keepdim=True, correction=0) + 1e-5
+    ).sqrt()
+    expected = (hidden.mean(dim=(2, 3)) - 0.5) / (4 + 1e-5) ** 0.5
+    features = encode_present(encoder, images, torch.arange(len(images)) == 0)
+    features.sum().backward()
+    torch.testing.assert_close(features[:1], expected)
+    assert int(encoder.maps.num_batches_tracked) == 1
+    assert int(encoder.features.num_batches_tracked) == 0
+    assert (encoder.features.running_mean == 0.5).all()
+    assert all(layer.training and not layer._forward_pre_hooks for layer in encoder.modules())
+    assert all(p.grad is not None for p in encoder.parameters())
+
+
+def test_layers_are_put_back_when_a_lone_sample_fails():
+    encoder = Normalised()
+    encoder.maps.eval()
+    with pytest.raises(RuntimeError):
+        encode_present(encoder, torch.randn(1, 2, 6, 6), None)
+    assert encoder.features.training
+    assert not encoder.maps.training
+    assert not encoder.features._forward_pre_hooks

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,8 @@ __all__ = ["encode_present", "mask_absent", "zero_touching"]
 def encode_present(encoder: nn.Module, inputs: Tensor, present: Tensor | None) -> Tensor:
     """Features ``[B, K]`` of the present rows of ``inputs``, zero in the other rows.
 
-    While training only the present rows are run, so that BatchNorm never sees an absent one. In evaluation
+    While training only the present rows are run, so that BatchNorm never sees an absent one; where a single
+    value is left to normalise, which has no spread, its running statistics are used and kept. In evaluation
     all rows are run with absent ones blanked: rows do not interact there, and static shapes keep the network
     exportable.
     """
@@ -65,5 +67,33 @@ def mask_absent(features: Mapping[str, Tensor], present: Mapping[str, Tensor] | 
 
 
 def _run(encoder: nn.Module, inputs: Tensor) -> Tensor:
+    if encoder.training and len(inputs) == 1:
+        with _lone_values_normalised(encoder):
+            lone: Tensor = encoder(inputs)
+        return lone
     features: Tensor = encoder(inputs)
     return features
+
+
+@contextmanager
+def _lone_values_normalised(encoder: nn.Module) -> Iterator[None]:
+    """In here a BatchNorm that gets one value per channel, which has no spread, uses its running statistics.
+
+    Where modalities are missing, a batch with one sample of some modality is a matter of time, and PyTorch's
+    error would end the run.
+    """
+    # SyncBatchNorm is no such class: its statistics are those of all ranks, which wait for each other
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    norms = [layer for layer in encoder.modules() if isinstance(layer, kinds) and layer.training]
+    handles = [layer.register_forward_pre_hook(_evaluate_if_lone) for layer in norms]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+        for layer in norms:
+            layer.training = True
+
+
+def _evaluate_if_lone(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    layer.training = inputs[0].numel() > inputs[0].shape[1]
