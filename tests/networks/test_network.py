@@ -37,6 +37,19 @@ def test_an_input_left_out_but_said_to_be_present_is_an_error():
         toy_network()({"smell": torch.zeros(8, 2)})
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_inputs_and_masks_that_do_not_fit_are_errors(training):
+    network, batch = toy_network().train(training), toy_batch()
+    longer = {**batch.inputs, "image": torch.zeros(9, 12).double()}
+    with pytest.raises(ValueError, match=r"`inputs\['image'\]` has 9 samples and the first modality has 8; give every"):
+        network(longer, batch.present)
+    for mask in (torch.ones(8), torch.ones(8, dtype=torch.long), torch.ones(8, 1).bool(), torch.ones(7).bool()):
+        with pytest.raises(
+            ValueError, match=r"`present\['image'\]` is torch\..* of shape .*; give a bool tensor of shape"
+        ):
+            network(batch.inputs, {**batch.present, "image": mask})
+
+
 def test_absent_samples_give_no_gradient():
     """The gradient of one encoder is that of its present samples alone, in a network of its own."""
     network, batch = toy_network(), toy_batch(missing=0.5)

@@ -72,6 +72,7 @@ class MultimodalNetwork(nn.Module):
         features = {}
         for name, encoder in self.encoders.items():
             mask = None if present is None else present.get(name)
+            _check_rows(name, batch, inputs.get(name), mask)
             if name in inputs:
                 features[name] = encode_present(encoder, inputs[name], mask)
             elif mask is not None and bool(mask.any()):
@@ -175,3 +176,16 @@ def _batch(encoders: nn.ModuleDict, inputs: Mapping[str, Tensor]) -> tuple[int, 
     if not known:
         raise ValueError(f"`inputs` holds {list(inputs)}, none of the modalities {list(encoders)}; give at least one.")
     return known[0].shape[0], known[0].device
+
+
+def _check_rows(name: str, batch: int, values: Tensor | None, mask: Tensor | None) -> None:
+    if values is not None and values.shape[0] != batch:
+        raise ValueError(
+            f"`inputs[{name!r}]` has {values.shape[0]} samples and the first modality has {batch}; give every modality "
+            "the same samples, and mark those that lack it in `present`."
+        )
+    if mask is not None and (mask.dtype != torch.bool or mask.shape != (batch,)):
+        raise ValueError(
+            f"`present[{name!r}]` is {mask.dtype} of shape {tuple(mask.shape)}; give a bool tensor of shape ({batch},), True "
+            "where the sample has the modality."
+        )

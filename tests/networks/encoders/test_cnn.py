@@ -18,3 +18,5 @@ def test_clip_is_the_mean_of_its_frames():
 def test_refuses_other_shapes():
     with pytest.raises(ValueError, match=r"`shape` \(5, 5\) is neither .* which SmallCNN reads"):
         SmallCNN((5, 5))
+    with pytest.raises(ValueError, match=r"`inputs` have shape \(2, 3, 5, 5\); .* with the C = 1 channels"):
+        SmallCNN((1, 5, 5))(torch.zeros(2, 3, 5, 5))

@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import nn
 
@@ -16,3 +17,11 @@ def test_dropout_spares_the_features():
     kinds = [type(layer) for layer in encoder.layers]
     assert kinds.count(nn.Dropout) == 1
     assert kinds[-1] is nn.ReLU
+
+
+@pytest.mark.parametrize("shape", [(4, 7), (4, 2, 2), (4,)])
+def test_refuses_other_inputs(shape):
+    encoder = MLP((2, 3), width=4)
+    assert encoder(torch.zeros(4, 6)).shape == encoder(torch.zeros(4, 3, 2)).shape
+    with pytest.raises(ValueError, match=r"`inputs` have shape .*, but this MLP was built .* \(2, 3\); give \[B, 6\]"):
+        encoder(torch.zeros(shape))

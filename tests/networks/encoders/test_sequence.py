@@ -45,3 +45,15 @@ def test_refuses_other_shapes():
         TextEncoder((4, 3))
     with pytest.raises(ValueError, match="`width` 10 is not a multiple of `heads` 4"):
         TextEncoder((4,), width=10)
+
+
+def test_refuses_other_inputs():
+    for shape in ((2, 4), (2, 4, 5)):
+        with pytest.raises(ValueError, match=r"`inputs` have shape .*; give \[B, T, 3\] sequences"):
+            SequenceEncoder((4, 3), width=8, heads=2)(torch.ones(shape))
+    encoder = TextEncoder((4,), vocabulary=20, width=8, heads=2)
+    with pytest.raises(ValueError, match=r"`inputs` have shape \(2, 4, 3\); give token numbers \[B, T\]"):
+        encoder(torch.ones(2, 4, 3))
+    for number in (20, -1):
+        with pytest.raises(ValueError, match=rf"token numbers from .*{number}.*`vocabulary` 20 allows 0 to 19; build"):
+            encoder(torch.tensor([[3, number]]))

@@ -28,6 +28,7 @@ class SmallCNN(nn.Module):
         super().__init__()
         sizes = [check_shape("SmallCNN", shape), max(width // 4, 1), max(width // 2, 1), width]
         self.width = width
+        self.channels = sizes[0]
         layers: list[nn.Module] = []
         for inner, outer in pairwise(sizes):
             # ceil_mode keeps inputs of any size from vanishing
@@ -42,5 +43,5 @@ class SmallCNN(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Features ``[B, width]`` of inputs ``[B, C, H, W]`` or ``[B, C, T, H, W]``."""
-        images, frames = fold_frames(inputs)
+        images, frames = fold_frames(inputs, self.channels)
         return mean_over_frames(self.layers(images), frames)

@@ -17,14 +17,15 @@ def check_shape(encoder: str, shape: tuple[int, ...]) -> int:
     return int(shape[0])
 
 
-def fold_frames(inputs: Tensor) -> tuple[Tensor, int]:
+def fold_frames(inputs: Tensor, channels: int) -> tuple[Tensor, int]:
     """``[B, C, T, H, W]`` as ``[B T, C, H, W]`` with T; ``[B, C, H, W]`` as it is with 1."""
+    if inputs.dim() not in (4, 5) or inputs.shape[1] != channels:
+        raise ValueError(
+            f"`inputs` have shape {tuple(inputs.shape)}; give [B, C, H, W] images or [B, C, T, H, W] clips with the "
+            f"C = {channels} channels that the encoder was built for."
+        )
     if inputs.dim() == 4:
         return inputs, 1
-    if inputs.dim() != 5:
-        raise ValueError(
-            f"`inputs` have shape {tuple(inputs.shape)}; give [B, C, H, W] images or [B, C, T, H, W] clips."
-        )
     return inputs.transpose(1, 2).flatten(0, 1), inputs.shape[2]
 
 

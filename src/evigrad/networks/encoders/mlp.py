@@ -30,6 +30,7 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         self.width = width
+        self.shape = tuple(shape)
         sizes = [math.prod(shape), *hidden, width]
         layers: list[nn.Module] = [nn.Flatten()]
         for index, (size, following) in enumerate(pairwise(sizes)):
@@ -40,5 +41,10 @@ class MLP(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Features ``[B, width]`` of inputs ``[B, ...]``."""
+        if inputs.dim() < 2 or math.prod(inputs.shape[1:]) != math.prod(self.shape):
+            raise ValueError(
+                f"`inputs` have shape {tuple(inputs.shape)}, but this MLP was built for samples of shape {self.shape}; "
+                f"give [B, {math.prod(self.shape)}], or build it for the data."
+            )
         features: Tensor = self.layers(inputs)
         return features

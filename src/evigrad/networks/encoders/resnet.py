@@ -41,7 +41,7 @@ class ResNet18(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Features ``[B, 512]`` of inputs ``[B, C, H, W]`` or ``[B, C, T, H, W]``."""
-        images, frames = fold_frames(inputs)
+        images, frames = fold_frames(inputs, self.conv.in_channels)
         stem = F.max_pool2d(F.relu(self.norm(self.conv(images))), 3, stride=2, padding=1)
         return mean_over_frames(self.stages(stem), frames)
 

@@ -60,6 +60,11 @@ class SequenceEncoder(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Features ``[B, width]`` of inputs ``[B, T, features]``."""
+        if inputs.dim() != 3 or inputs.shape[2] != self.embedding.in_features:
+            raise ValueError(
+                f"`inputs` have shape {tuple(inputs.shape)}; give [B, T, {self.embedding.in_features}] sequences, "
+                "which this SequenceEncoder was built for."
+            )
         features: Tensor = self.tokens(self.embedding(inputs), (inputs == 0).all(dim=2))
         return features
 
@@ -100,6 +105,18 @@ class TextEncoder(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Features ``[B, width]`` of token numbers ``[B, T]``."""
+        if inputs.dim() != 2:
+            raise ValueError(f"`inputs` have shape {tuple(inputs.shape)}; give token numbers [B, T].")
         inputs = inputs.long()
-        features: Tensor = self.tokens(self.embedding(inputs), inputs == 0)
+        features: Tensor = self.tokens(self._embed(inputs), inputs == 0)
         return features
+
+    def _embed(self, numbers: Tensor) -> Tensor:
+        try:
+            embedded: Tensor = self.embedding(numbers)
+        except IndexError as error:  # a GPU says it in words of its own; looking first would wait for it
+            raise ValueError(
+                f"`inputs` hold token numbers from {int(numbers.min())} to {int(numbers.max())}, but `vocabulary` "
+                f"{self.vocabulary} allows 0 to {self.vocabulary - 1}; build the TextEncoder with a larger one."
+            ) from error
+        return embedded
