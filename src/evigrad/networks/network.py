@@ -186,6 +186,6 @@ def _check_rows(name: str, batch: int, values: Tensor | None, mask: Tensor | Non
         )
     if mask is not None and (mask.dtype != torch.bool or mask.shape != (batch,)):
         raise ValueError(
-            f"`present[{name!r}]` is {mask.dtype} of shape {tuple(mask.shape)}; give a bool tensor of shape ({batch},), True "
-            "where the sample has the modality."
+            f"`present[{name!r}]` is {mask.dtype} of shape {tuple(mask.shape)}; give a bool tensor of shape "
+            f"({batch},), True where the sample has the modality."
         )
