@@ -124,6 +124,8 @@ def test_diagnostics_are_the_criterions():
 def test_readings_are_checked_at_once():
     with pytest.raises(ValueError, match=r"Unknown `posterior`: 'kroneker'\. Did you mean 'kronecker'\?"):
         build_method("bogc", posterior="kroneker")
+    with pytest.raises(ValueError, match=r"Unknown `joint_source`: 'averge'\. Did you mean 'average'\?"):
+        build_method("bogc", joint_source="averge")
 
 
 def test_training_needs_preparation():

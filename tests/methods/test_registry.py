@@ -2,6 +2,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from evigrad.methods import METHODS, Method, build_method
 
@@ -16,6 +17,13 @@ def test_the_methods_of_the_first_release_are_there():
 def test_every_method_has_its_row_in_the_documentation():
     rows = re.findall(r"^\| `(\w+)` \|", DOCS.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert sorted(rows) == sorted(METHODS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_building_a_method_draws_nothing(name):
+    before = torch.random.get_rng_state()
+    build_method(name)
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_unknown_method_is_answered_with_the_nearest():

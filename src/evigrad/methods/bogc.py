@@ -19,8 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from evigrad.calibration import CalibratedLoss, CalibratedOutput, Diagnostics
+from evigrad.calibration.errors import choose
+from evigrad.calibration.readings import FUSIONS
 from evigrad.methods.base import StepResult, Surgery
 from evigrad.methods.uniform import Uniform
 from evigrad.networks import Concatenation, MultimodalNetwork, Output
@@ -82,8 +85,11 @@ class BOGC(Uniform):
             "rescale": rescale,
             "prior_precision": prior_precision,
         }
-        # an unknown reading is an error now, and not after the data have been read
-        CalibratedLoss(heads={"x": nn.Linear(1, 2)}, joint_head=nn.Linear(1, 2), **self._options)
+        choose("joint_source", joint_source, FUSIONS)
+        # an unknown reading is an error now, and not after the data have been read; the stand-in's weights are
+        # not drawn, for the global generator to stay as it was
+        stand_in = skip_init(nn.Linear, 1, 2)
+        CalibratedLoss(heads={"x": stand_in}, joint_head=stand_in, **self._options)
         self._criterion: list[CalibratedLoss] = []
         self._diagnostics = Diagnostics()
 
