@@ -48,7 +48,7 @@ def test_groups_are_never_separated():
 def test_errors():
     with pytest.raises(DataError, match=r"unknown split 'givn'. Did you mean 'given'\?"):
         cut(split="givn")
-    with pytest.raises(DataError, match=r"split='given' needs train_idx and test_idx; it has \['test'\]"):
+    with pytest.raises(DataError, match=r"split='given' needs rows for train and test .*; it has \['test'\]"):
         cut({"test": [0]}, split="given")
     with pytest.raises(DataError, match="'test_idx' names row 100, but there are 100 rows"):
         cut({"train": [0], "test": [100]})

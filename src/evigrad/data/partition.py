@@ -29,12 +29,19 @@ def partition(
     not name is cut from the training rows with ``seed``: by class shares, or by whole groups if ``group`` [N]
     is given.
     """
-    split = split or ("given" if "test" in given else "seeded")
+    split = split or ("given" if given else "seeded")
     if split not in ("given", "seeded"):
         raise nearest("split", split, ("given", "seeded"))
     if split == "given" and not {"train", "test"} <= set(given):
-        raise DataError(f"{source}: split='given' needs train_idx and test_idx; it has {sorted(given) or 'neither'}")
+        raise DataError(
+            f"{source}: split='given' needs rows for train and test (train_idx, test_idx, or the column 'split'); "
+            f"it has {sorted(given) or 'neither'}; name them, or say split='seeded'"
+        )
     rows = {part: _rows(source, part, given[part], len(target)) for part in given} if split == "given" else {}
+    _apart(source, rows)
+    group = None if group is None else list(group)
+    if group is not None and len(group) != len(target):
+        raise DataError(f"{source}: 'group' has {len(group)} rows, the labels {len(target)}; give one group a row")
     if "train" not in rows:
         rows["train"] = torch.arange(len(target))
     keys, cut, how = (target, stratified, "stratified") if group is None else (numbered(group), grouped, "whole groups")
@@ -44,7 +51,10 @@ def partition(
             lines.append(f"{part} rows as given")
             continue
         train = rows["train"]
-        kept, held = cut(keys[train], share, stream(seed, "split", part))
+        try:
+            kept, held = cut(keys[train], share, stream(seed, "split", part))
+        except DataError as error:
+            raise DataError(f"{source}: {part} part: {error}") from error
         rows["train"], rows[part] = train[kept], train[held]
         lines.append(f"{part} {share:.0%} of the training rows, {how}, seed {seed}")
     for part, chosen in rows.items():
@@ -54,8 +64,26 @@ def partition(
 
 
 def _rows(source: str, part: str, given: Any, count: int) -> Tensor:
+    if getattr(given, "ndim", 1) != 1 or getattr(getattr(given, "dtype", None), "kind", "i") not in "iuf":
+        raise DataError(
+            f"{source}: '{part}_idx' has shape {given.shape} and type {given.dtype}; "
+            "give row numbers from 0, in one axis (numpy.flatnonzero makes them from booleans)"
+        )
     rows = torch.tensor([int(row) for row in given], dtype=torch.long)
+    for row, number in zip(given, rows.tolist(), strict=True):
+        if row != number:
+            raise DataError(f"{source}: '{part}_idx' holds {row}; give row numbers from 0")
     outside = rows[(rows < 0) | (rows >= count)]
     if len(outside):
         raise DataError(f"{source}: '{part}_idx' names row {int(outside[0])}, but there are {count} rows (from 0)")
     return rows
+
+
+def _apart(source: str, rows: Mapping[str, Tensor]) -> None:
+    seen: dict[int, str] = {}
+    for part, chosen in rows.items():
+        for row in chosen.tolist():
+            if row in seen:
+                where = f"twice in the {part} part" if seen[row] == part else f"in the {seen[row]} and the {part} part"
+                raise DataError(f"{source}: row {row} is {where}; give every row to one part, once")
+            seen[row] = part
