@@ -120,6 +120,46 @@ def test_every_broken_value_is_named_in_one_report(tmp_path):
             "'class_names' has 'a' twice; give each class a name of its own",
         ),
         ({"y": np.zeros(0, dtype=int)}, "'y' has no row; give one label a sample"),
+        ({"y": np.zeros(40, dtype=int)}, "'y' has the one class '0'; give rows of at least two"),
+        ({"group": np.arange(10)}, "mine.npz: 'group' has 10 rows, the labels 40; give one group a row"),
+        ({"group": np.zeros(40)}, "mine.npz: test part: groups: there is only one group"),
+        (
+            {"train_idx": np.arange(30)},
+            r"needs rows for train and test .* it has \['train'\]; name them, or say split='se",
+        ),
+        (
+            {"train_idx": np.arange(40) < 30, "test_idx": np.arange(40) >= 30},
+            r"'train_idx' has shape \(40,\) and type bool; give row numbers from 0, in one axis",
+        ),
+        (
+            {"train_idx": np.arange(30)[None], "test_idx": np.arange(30, 40)},
+            r"'train_idx' has shape \(1, 30\) and type int64; give row numbers from 0, in one axis",
+        ),
+        ({"train_idx": np.arange(30) + 0.5, "test_idx": np.arange(31, 40)}, "'train_idx' holds 0.5; give row numbers"),
+        ({"train_idx": np.arange(30), "test_idx": np.arange(29, 40)}, "row 29 is in the train and the test part; give"),
+        (
+            {"train_idx": [0, 1, 1], "test_idx": [2]},
+            "row 1 is twice in the train part; give every row to one part, once",
+        ),
+        ({"gist": np.zeros((40, 0))}, r"view 'gist' has shape \(40, 0\), so no value; give at least one number a row"),
+        ({"gist": np.full((40, 3), np.nan)}, "view 'gist' is absent in every row; leave it out"),
+        ({"gist": np.full((40, 3), 1e300)}, "view 'gist', row 0, column 0: inf"),
+        (
+            {"gist": np.full((40, 3), -1), "token_views": np.array("gist")},
+            "token view 'gist' has type int64 and smallest value -1; give whole numbers from 0",
+        ),
+        (
+            {"gist": np.full((40, 3), 0.5), "token_views": np.array(["gist"])},
+            "token view 'gist' has type float64 and smallest value 0.5; give whole numbers from 0",
+        ),
+        (
+            {"present_gits": np.ones(40, dtype=bool)},
+            "array 'present_gits' marks the rows of a view 'gits', which is not there; rename one of them",
+        ),
+        (
+            {"x0": np.ones((40, 2)), "x1": np.ones((40, 2)), "view_names": np.array(["a", "a"])},
+            r"'view_names' are \['a', 'a'\]; give each view a name of its own",
+        ),
         ({"gist": None, "picture": None}, "there is no view; give at least one array with two axes"),
         ({"view_names": np.array(["a"])}, "'view_names' calls view 'a', but there is no array 'x0'"),
         ({"present_gist": np.ones(3)}, r"'present_gist' has shape \(3,\) and type float64; give \[N\] booleans"),
@@ -181,3 +221,22 @@ def test_texts_stored_as_bytes_are_the_same_texts(tmp_path):
     second = load("views", path=save(tmp_path, **plain), views=["comment"])
     assert first.train.classes == second.train.classes
     assert torch.equal(whole(first.train).inputs["comment"], whole(second.train).inputs["comment"])
+
+
+def test_marked_rows_of_a_text_are_absent_and_one_number_a_row_is_a_view_of_one_feature(tmp_path):
+    path = save(tmp_path, present_comment=np.arange(40) % 2 == 0)
+    splits = load("views", path=path, views=["comment", "age", "gist"], scaling="none")
+    assert splits.train.modalities["age"] == (1,)
+    assert all(
+        torch.equal(part.present["comment"], part.inputs["age"][:, 0] % 2 == 0) for part in splits.parts().values()
+    )
+    with pytest.raises(DataError, match=r"view 'twins' has shape \(40, 2\); give one text a row"):
+        load("views", path=save(tmp_path, twins=np.array([["a", "b"]] * 40)), views=["twins"])
+
+
+def test_rows_without_any_view_are_named(tmp_path):
+    gist, picture = arrays()["gist"], np.arange(40) != 7
+    gist[[2, 7]] = np.nan
+    path = save(tmp_path, gist=gist, present_picture=picture)
+    with pytest.raises(DataReportError, match=r"mine.npz: 1 problem\n  row 7: no view is there; remove the row"):
+        load("views", path=path)

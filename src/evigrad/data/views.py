@@ -68,21 +68,21 @@ def views_from_arrays(
     inputs: dict[str, Tensor] = {}
     present: dict[str, Tensor] = {}
     problems: list[str] = []
-    tokens = {str(name) for name in arrays.get("token_views", ())}
-    for name, key in _chosen(source, arrays, views).items():
+    chosen = _chosen(source, arrays, views)
+    tokens = set(_listed(arrays, "token_views"))
+    problems += _strangers(arrays)
+    for name, key in chosen.items():
         array = arrays[key]
-        if len(array.shape) == 0 or len(array) != len(target):
-            problems.append(f"view {name!r} has shape {array.shape}, but 'y' has {len(target)} rows; one row a sample")
-        elif array.dtype.kind in "US":
+        if problem := _unfit(name, array, len(target), name in tokens):
+            problems.append(problem)
+            continue
+        if array.dtype.kind in "US":
             inputs[name] = torch.stack([encode(_text(line), text_length, text) for line in array])
-        elif array.dtype.kind not in "biuf":
-            problems.append(f"view {name!r} has type {array.dtype}; give numbers")
         else:
             inputs[name] = _numbers(array, name in tokens)
-            given = arrays.get(f"present_{name}")
-            absent, bad = _gaps(name, inputs[name], given)
-            present[name] = ~absent
-            problems += bad
+        absent, bad = _gaps(name, inputs[name], arrays.get(f"present_{name}"))
+        present[name] = ~absent
+        problems += bad
     if problems:
         raise DataReportError(source, problems)
     return Views(inputs, target, classes, f"all rows of {source}", present)
@@ -112,14 +112,63 @@ def load_views(
     data = views_from_arrays(path.name, arrays, views, text_length, text)
     given = {part: arrays[f"{part}_idx"] for part in ("train", "validation", "test") if f"{part}_idx" in arrays}
     rows, line = partition(path.name, data.target, given, arrays.get("group"), split, seed, validation, test)
+    _check_own(path.name, data)
     info = Info(**{**INFO.__dict__, "name": path.stem})
     return split_views(data, rows, info, f"{line}; scaling {scaling!r}; rows as paired in the file", scaling)
 
 
+def _check_own(source: str, data: Views) -> None:
+    """What a published set may do and a set of one's own surely does by mistake."""
+    if len(data.classes) < 2:
+        raise DataError(f"{source}: 'y' has the one class {data.classes[0]!r}; give rows of at least two")
+    there = torch.stack(list(data.present.values()))
+    nowhere = [
+        f"view {name!r} is absent in every row; leave it out" for name, row in data.present.items() if not row.any()
+    ]
+    empty = (~there.any(0)).nonzero()[:, 0].tolist()
+    problems = nowhere or [f"row {row}: no view is there; remove the row" for row in empty]
+    if problems:
+        raise DataReportError(source, problems)
+
+
+def _unfit(name: str, array: Any, rows: int, tokens: bool) -> str:
+    """Why ``array`` cannot be a view; empty if it can."""
+    if len(array.shape) == 0 or len(array) != rows:
+        return f"view {name!r} has shape {array.shape}, but 'y' has {rows} rows; one row a sample"
+    if not array.size:
+        return f"view {name!r} has shape {array.shape}, so no value; give at least one number a row"
+    if array.dtype.kind in "US":
+        return f"view {name!r} has shape {array.shape}; give one text a row" if array.ndim > 1 else ""
+    if array.dtype.kind not in "biuf":
+        return f"view {name!r} has type {array.dtype}; give numbers"
+    if tokens and (array.dtype.kind not in "iu" or array.min() < 0):
+        return f"token view {name!r} has type {array.dtype} and smallest value {array.min()}; give whole numbers from 0"
+    return ""
+
+
+def _listed(arrays: Arrays, key: str) -> list[str]:
+    """The names in an array of names; one name may stand alone."""
+    names = arrays.get(key, ())
+    return [_text(names[()])] if getattr(names, "ndim", 1) == 0 else [_text(name) for name in names]
+
+
+def _strangers(arrays: Arrays) -> list[str]:
+    """Marks for a view that does not exist; they would be passed over, and absent rows taken for present."""
+    named = set(_listed(arrays, "view_names"))
+    marked = {key: key.removeprefix("present_") for key in arrays if key.startswith("present_")}
+    return [
+        f"array {key!r} marks the rows of a view {name!r}, which is not there; rename one of them"
+        for key, name in marked.items()
+        if name not in arrays and name not in named
+    ]
+
+
 def _chosen(source: str, arrays: Arrays, views: Iterable[str] | None) -> dict[str, str]:
     """View name -> key of its array."""
-    named = [str(n) for n in arrays["view_names"]] if "view_names" in arrays else []
+    named = _listed(arrays, "view_names")
     keys = {name: f"x{i}" for i, name in enumerate(named)}
+    if len(keys) < len(named):
+        raise DataError(f"{source}: 'view_names' are {named}; give each view a name of its own")
     for name, key in keys.items():
         if key not in arrays:
             raise DataError(f"{source}: 'view_names' calls view {name!r}, but there is no array {key!r}")
@@ -128,7 +177,7 @@ def _chosen(source: str, arrays: Arrays, views: Iterable[str] | None) -> dict[st
     wanted = list(found) if views is None else list(views)
     for name in wanted:
         if name not in found and name not in others:
-            raise nearest(f"view in {source}", name, [*found, *others])
+            raise nearest(f"view in {source}", name, {*found, *others})
     if not wanted:
         raise DataError(f"{source}: there is no view; give at least one array with two axes, [N, features]")
     return {name: found.get(name, name) for name in wanted}
@@ -188,17 +237,15 @@ def _numbers(array: Any, tokens: bool) -> Tensor:
     if tokens:
         return torch.from_numpy(array.astype(numpy.int64))
     kept = array.dtype in (numpy.uint8, numpy.float16)
-    return torch.from_numpy(numpy.ascontiguousarray(array if kept else array.astype(numpy.float32)))
+    array = array[:, None] if array.ndim == 1 else array
+    with numpy.errstate(over="ignore"):  # what does not fit becomes infinite, and is reported with its row
+        return torch.from_numpy(numpy.ascontiguousarray(array if kept else array.astype(numpy.float32)))
 
 
 def _gaps(name: str, values: Tensor, given: Any) -> tuple[Tensor, list[str]]:
     """Absent rows (all NaN, or so marked) and a line for each row that is broken instead."""
     flat = values.reshape(len(values), -1)
-    absent = (
-        flat.isnan().all(1)
-        if flat.shape[1] and values.is_floating_point()
-        else torch.zeros(len(values), dtype=torch.bool)
-    )
+    absent = flat.isnan().all(1)
     problems = []
     if given is not None:
         if given.shape != (len(values),) or given.dtype.kind != "b":
