@@ -5,7 +5,11 @@ from torch import nn
 from evigrad.methods import Method, OptimizerWarning, Surgery, build_method, unwrap
 from tests.properties.toys import toy_network
 
-ADAPTIVE = [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad]
+ADAPTIVE = [
+    getattr(torch.optim, name)
+    for name in ("Adam", "AdamW", "RMSprop", "Adagrad", "Rprop", "SparseAdam", "Adafactor", "Muon")
+    if hasattr(torch.optim, name)
+]
 
 
 @pytest.mark.parametrize("name", ["ogm_ge", "mmpareto"])
@@ -14,7 +18,21 @@ def test_rescaling_methods_warn_of_adaptive_optimizers(name, kind):
     with pytest.warns(
         OptimizerWarning, match=f"acts by rescaling gradients, but {kind.__name__} divides .* Use torch.optim.SGD"
     ):
-        build_method(name).check_optimizer(kind(nn.Linear(1, 1).parameters(), lr=0.1))
+        build_method(name).check_optimizer(kind([nn.Parameter(torch.zeros(1, 1))], lr=0.1))
+
+
+@pytest.mark.parametrize("kind", ADAPTIVE)
+def test_they_do_divide_the_scale_out(kind):
+    """The first step is the same for a gradient a thousand times as large, up to the optimizer's epsilon."""
+    moved = []
+    for scale in (1.0, 1000.0):
+        parameter = nn.Parameter(torch.ones(2, 2))
+        gradient = scale * torch.tensor([[3.0, -2.0], [1.0, 5.0]])
+        parameter.grad = gradient.to_sparse() if kind is torch.optim.SparseAdam else gradient
+        kind([parameter], lr=0.1).step()
+        moved.append(parameter.detach() - 1)
+    torch.testing.assert_close(moved[1], moved[0], rtol=1e-3, atol=1e-5)
+    assert (moved[0] != 0).all()
 
 
 @pytest.mark.parametrize("name", ["ogm_ge", "mmpareto", "joint", "uniform", "tmc", "bogc", "unimodal"])

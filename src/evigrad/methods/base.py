@@ -26,6 +26,10 @@ _ADAPTIVE = (
     torch.optim.Adagrad,
     torch.optim.Adadelta,
     torch.optim.RMSprop,
+    torch.optim.Rprop,
+    torch.optim.SparseAdam,
+    # younger than the oldest torch supported
+    *(getattr(torch.optim, name) for name in ("Adafactor", "Muon") if hasattr(torch.optim, name)),
 )
 
 
