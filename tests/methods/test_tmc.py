@@ -161,6 +161,19 @@ def test_an_absent_view_is_vacuous_and_has_no_loss():
     assert (method.predict(output, nothing) == 0.25).all()
 
 
+@torch.no_grad()
+def test_diagnostics_are_means_over_the_samples_that_have_the_view():
+    network, batch = toy_network(), toy_batch(missing=0.5)
+    method = prepared("tmc", network)
+    output = network(batch.inputs, batch.present)
+    method.loss(output, batch)
+    for name, mask in batch.present.items():
+        logits = output.unimodal_logits[name][mask]
+        doubts = [4 / (4 + sum(math.log1p(math.exp(value)) for value in row)) for row in logits.tolist()]
+        assert method.diagnostics()[f"uncertainty/{name}"] == pytest.approx(sum(doubts) / len(doubts))
+    assert 0 < len(doubts) < 8
+
+
 def test_trains_only_what_it_uses():
     network = toy_network()
     method = prepared("tmc", network)

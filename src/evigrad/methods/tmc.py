@@ -89,7 +89,7 @@ class TMC(Method):
             for name, view in views.items():
                 values = dirichlet_loss(view, batch.target, self.penalty)
                 terms.append(present_mean(values, batch.present[name]) if name in batch.present else values.mean())
-        self._remember({**views, "combined": combined})
+        self._remember({**views, "combined": combined}, batch.present)
         return torch.stack(terms).sum()
 
     def predict(self, output: Output, present: dict[str, Tensor]) -> Tensor:
@@ -105,7 +105,7 @@ class TMC(Method):
         return {name: _probabilities(evidence(logits)) for name, logits in output.unimodal_logits.items()}
 
     def diagnostics(self) -> dict[str, float]:
-        """``uncertainty/<view>`` and ``uncertainty/combined``: batch means of the last training step."""
+        """``uncertainty/<view>``, over the samples that have it, and ``uncertainty/combined``, of the last batch."""
         return {f"uncertainty/{name}": float(value) for name, value in self._uncertainty.items()}
 
     def _views(self, output: Output, present: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -116,9 +116,14 @@ class TMC(Method):
         return {**views, "pseudo-view": evidence(output.joint_logits)} if self.pseudo_view else views
 
     @torch.no_grad()
-    def _remember(self, views: dict[str, Tensor]) -> None:
+    def _remember(self, views: dict[str, Tensor], present: dict[str, Tensor]) -> None:
         if self.training:
-            self._uncertainty = {name: opinion(view)[1].mean() for name, view in views.items()}
+            # the vacuous opinion that stands for an absent view is nobody's doubt
+            everyone = torch.ones_like(next(iter(present.values())))
+            masks = {name: present.get(name, everyone) for name in views}
+            self._uncertainty = {
+                name: (opinion(view)[1] * masks[name]).sum() / masks[name].sum() for name, view in views.items()
+            }
 
 
 def evidence(logits: Tensor) -> Tensor:
