@@ -18,8 +18,8 @@ class LowRankTensor(Fusion):
     .. math:: f = W \sum_{r=1}^{R} w_r \bigodot_m \left(A_m^r z_m + a_m^r\right) + b
 
     The outer product of all :math:`[z_m; 1]` is never formed. An absent modality is left out of the product
-    (its factor is 1). The offsets :math:`a` start at 1, so that the product of many modalities starts neither
-    at zero nor flat; the paper's own start (Xavier) makes it vanish as M grows.
+    (its factor is 1). The offsets :math:`a` start at 1, under any initialisation, so that the product of many
+    modalities starts neither at zero nor flat; the paper's own start (Xavier) makes it vanish as M grows.
 
     Args:
         widths: name -> K_i.
@@ -33,13 +33,14 @@ class LowRankTensor(Fusion):
         self.rank = rank
         self.factors = nn.ModuleDict({name: nn.Linear(size, rank * width) for name, size in self.widths.items()})
         for factor in self.factors.values():
-            nn.init.ones_(factor.bias)  # type: ignore[arg-type]
+            nn.init.zeros_(factor.bias)  # type: ignore[arg-type]
         self.mixture = nn.Parameter(torch.full((rank,), 1.0 / rank))
         self.linear = nn.Linear(width, classes)
 
     def combine(self, features: dict[str, Tensor], present: Mapping[str, Tensor] | None) -> Tensor:
         """The rank-weighted sum of products."""
         here = presence(features, present)[..., None]
-        factors = torch.stack([self.factors[name](value) for name, value in features.items()], dim=1)
+        # the bias is a - 1: an initialisation that sets biases to zero keeps the start
+        factors = 1 + torch.stack([self.factors[name](value) for name, value in features.items()], dim=1)
         product = torch.where(here, factors, torch.ones_like(factors)).prod(dim=1)
         return torch.einsum("r,brk->bk", self.mixture, product.reshape(len(product), self.rank, -1))
