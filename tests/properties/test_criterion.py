@@ -20,6 +20,7 @@ from tests.properties.criterion import (
     assert_same_gradients,
     assert_samples_permute,
     per_sample,
+    plain_loss,
     uniform_gradients,
 )
 from tests.properties.opinions import assert_is_opinion
@@ -123,6 +124,11 @@ def test_3_heads_train_as_usual(loss, fusion, data):
 DETERMINISTIC = list(itertools.product(["head", "average"], ["printed", "source"], ["batch", "sample"]))
 
 
+LARGE = [  # factors of the features and of the weights, and s: where float32 has no exponents left
+    (1.0, 1e13, 2.0), (1.0, 1e17, 2.0), (1.0, 1e18, 0.5), (1.0, 1e20, 1.0), (1e19, 1.0, 0.5), (1e20, 1.0, 1.0),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("power", [0.0, 0.01, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("scale", [1e-18, 1e-9, 1.0, 1e9, 1e18])
 @pytest.mark.parametrize(("posterior", "curvature"), POSTERIORS)
@@ -146,6 +152,26 @@ def test_4_gradients_stay_finite_and_opinions_sound(posterior, curvature, scale,
                 assert_is_opinion(trace.update.unimodal)
                 assert_is_opinion(trace.update.joint)
                 assert_is_opinion(combine(trace.update.unimodal, trace.update.joint))
+
+
+@pytest.mark.parametrize("weights", ["printed", "source"])
+@pytest.mark.parametrize(("features_by", "weights_by", "power"), LARGE)
+@pytest.mark.parametrize(("posterior", "curvature"), POSTERIORS)
+def test_4_a_gradient_of_any_size_keeps_the_plain_norm(posterior, curvature, features_by, weights_by, power, weights):
+    """In float32: neither beliefs too small for it nor variances too large for it may swallow a gradient."""
+    batch = make_batch({"audio": 3, "video": 2})
+    readings = {"evidence_power": power, "weights": weights, "scale": 1.5}
+    criterion = criterion_for(batch, posterior=posterior, curvature=curvature, **readings).float()
+    with torch.no_grad():
+        for parameter in criterion.parameters():
+            parameter.mul_(weights_by)
+    leaves = {name: (value * features_by).float().requires_grad_() for name, value in batch.features.items()}
+    criterion(leaves, batch.target).loss.backward()
+    again = {name: value.detach().requires_grad_() for name, value in leaves.items()}
+    plain_loss(criterion, batch, again, "cross_entropy", 1.0).backward()
+    for name, value in leaves.items():
+        norm = again[name].grad.double().norm()
+        torch.testing.assert_close(value.grad.double().norm(), 1.5 * norm, rtol=1e-4, atol=0)  # float32
 
 
 @pytest.mark.parametrize(("posterior", "curvature"), POSTERIORS)

@@ -124,9 +124,8 @@ class Calibration(nn.Module):
         present: Tensor,
     ) -> Trace:
         r = self.readings
-        own, shared = floor(own, r.variance_floor), floor(shared, r.variance_floor)
-        if power is not None:
-            power = power.to(own.mean.dtype)
+        # In float64, whose exponents hold products of beliefs from σ = 1e20; rescaling brings them back into range.
+        own, shared = floor(_wide(own), r.variance_floor), floor(_wide(shared), r.variance_floor)
         first = opinion(own.variance, r.evidence_power, power).where(present)
         second = opinion(shared.variance, r.evidence_power, power)
         combined = update(r.unimodal_weight * own.mean, shared.mean, first, second, r.weights)
@@ -147,19 +146,29 @@ class Calibration(nn.Module):
     ) -> dict[str, Trace]:
         r = self.readings
         if r.rescale == "none":
-            return {name: replace(t, calibrated=r.scale * t.calibrated) for name, t in traces.items()}
+            return {name: _with(t, r.scale * t.calibrated) for name, t in traces.items()}
         if r.rescale == "sample":
             result = {}
             for name, t in traces.items():
                 total = (t.unimodal_gradient + t.joint_gradient).double().square().sum(-1, keepdim=True)
                 own = t.calibrated.double().square().sum(-1, keepdim=True)
-                result[name] = replace(t, calibrated=rescale(t.calibrated, own, total, r.scale))
+                result[name] = _with(t, rescale(t.calibrated, own, total, r.scale))
             return result
         own_squares = self._batch_sums({name: t.calibrated for name, t in traces.items()}, present)
         return {
-            name: replace(t, calibrated=rescale(t.calibrated, own_squares[name], squares[name], r.scale))
+            name: _with(t, rescale(t.calibrated, own_squares[name], squares[name], r.scale))
             for name, t in traces.items()
         }
+
+
+def _wide(moments: Moments) -> Moments:
+    """In float64; a variance that overflowed, even to NaN, is a very large one."""
+    large = torch.finfo(torch.float32).max
+    return Moments(moments.mean.double(), moments.variance.nan_to_num(large, posinf=large).double())
+
+
+def _with(trace: Trace, calibrated: Tensor) -> Trace:
+    return replace(trace, calibrated=calibrated.to(trace.joint_gradient.dtype))
 
 
 def average(own: Mapping[str, Moments], present: Mapping[str, Tensor]) -> Moments:
