@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from evigrad.calibration import Diagnostics
+from evigrad.calibration import Diagnostics, Opinion, Trace, Update
 from tests.oracles import evidence as oracle
 from tests.oracles.problems import criterion_for, make_batch, masks
 from tests.oracles.update import Naive
@@ -135,3 +135,17 @@ def test_zero_gradients_do_not_conflict():
         bias.zero_()
     leaf = batch.features["audio"].clone().requires_grad_()
     assert (criterion_for(batch)({"audio": leaf}, batch.target).diagnostics.conflict["audio"] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e-10, 1.0, 1e10, 1e20])
+def test_conflict_is_free_of_scale(scale, dtype):
+    """Late in training gradients are tiny: the angle between them is still what it is."""
+    draw = torch.Generator().manual_seed(0)
+    first, second = (torch.randn(3, 4, generator=draw).to(dtype) for _ in "12")
+    masses = Opinion(torch.zeros(3, 4))
+    combined = Update(first, masses, masses, first, second)
+    trace = Trace(scale * first, scale * second, combined, first, torch.ones(3, dtype=torch.bool))
+    for got, one, two in zip(Diagnostics({"a": trace}, (3,)).conflict["a"], first, second, strict=True):
+        dot = sum(a * b for a, b in zip(one.tolist(), two.tolist(), strict=True))
+        assert got.item() == pytest.approx(dot / math.hypot(*one) / math.hypot(*two), rel=1e-5)  # float32

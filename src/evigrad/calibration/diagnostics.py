@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from evigrad.calibration.evidence import Update, conflict_mass
 
@@ -35,7 +34,7 @@ class Diagnostics:
     @property
     def conflict(self) -> dict[str, Tensor]:
         """Cosine between the unimodal and the joint gradient of each sample, [B]; below zero they conflict."""
-        return self._per_sample(lambda t: F.cosine_similarity(t.unimodal_gradient, t.joint_gradient, dim=-1, eps=1e-30))
+        return self._per_sample(lambda t: _cosine(t.unimodal_gradient.double(), t.joint_gradient.double()))
 
     @property
     def conflict_mass(self) -> dict[str, Tensor]:
@@ -93,6 +92,12 @@ class Diagnostics:
             name: view(trace).masked_fill(~trace.present, torch.nan).reshape(self.shape)
             for name, trace in self.traces.items()
         }
+
+
+def _cosine(first: Tensor, second: Tensor) -> Tensor:
+    # No `cosine_similarity`: its guard against a division by zero pulls the cosine of small gradients towards zero.
+    lengths = first.norm(dim=-1) * second.norm(dim=-1)
+    return ((first * second).sum(-1) / lengths.clamp_min(torch.finfo(lengths.dtype).tiny)).clamp(-1, 1)
 
 
 def _mean(values: Tensor, present: Tensor) -> Tensor:
