@@ -81,7 +81,7 @@ def test_another_label_and_chosen_columns(tmp_path):
 def test_all_that_is_wrong_in_one_report(tmp_path):
     audio = [f"sound/{i}.wav" for i in range(20)]
     audio[2], audio[3], audio[4] = "sound/gone.wav", "picture/1.png", "a.mp4"
-    label = ["yes"] * 20
+    label = ["yes", "no"] * 10
     label[6] = ""
     image = ["picture/1.png"] * 20
     audio[8] = image[8] = ""
@@ -126,6 +126,18 @@ def test_arrays_of_two_shapes_are_named(tmp_path):
         ("audio,label\n", "the table has no row"),
         ("label\nx\n", "there is no column besides the label"),
         ("audio,lable\na.wav,x\n", "unknown column in t.csv: 'label'. Did you mean 'lable'?"),
+        ("audio;label\na.wav;x\n", "its columns are separated by semicolons; save the table with commas"),
+        ("audio\tlabel\na.wav\tx\n", "its columns are separated by tabs; save the table with commas"),
+        ("audio,label\n" + "x" * 140_000 + ",a\n", "not a readable CSV table .*; look for a quote that is not closed"),
+        (
+            "audio,label\n" + "x" * 5_000 + ".wav,a\n",
+            "row 1, column 'audio': 'xxx.*'... names no file .File name too long",
+        ),
+        (
+            "audio,label,group\na.wav,x,\n",
+            "row 1, column 'group': the group is missing; name one, or remove the column",
+        ),
+        ("audio,label\na.wav,x\nb.wav,x\n", "column 'label' has the one class 'x'; give rows of at least two"),
     ],
 )
 def test_broken_tables(tmp_path, text, error):
@@ -151,3 +163,51 @@ def test_other_errors(tmp_path):
         load("table", path=write_table(tmp_path), image_sise=(3, 3))
     with pytest.raises(DataError, match=r"table' needs the option path=\.\.\."):
         load("table")
+
+
+def test_blanks_around_names_and_empty_lines_do_not_matter(tmp_path):
+    path = write_table(tmp_path)
+    first = load("table", path=path, **OPTIONS)
+    text = path.read_text(encoding="utf-8-sig")
+    path.write_text("\n" + text.replace("audio,image,label", '"audio", image, label').replace("\n", "\n\n"))
+    second = load("table", path=path, **OPTIONS)
+    assert list(second.train.modalities) == ["audio", "image"]
+    assert torch.equal(whole(first.test).inputs["audio"], whole(second.test).inputs["audio"])
+
+
+def test_a_table_in_another_encoding_is_named(tmp_path):
+    (tmp_path / "t.csv").write_bytes("audio,label\na.wav,gr\u00fcn\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"t.csv: not UTF-8 .*; save the table as CSV in UTF-8"):
+        load("table", path=tmp_path / "t.csv")
+
+
+def test_a_split_without_test_rows_is_not_passed_over(tmp_path):
+    path = write_table(tmp_path, split=["train"] * 15 + ["validation"] * 5)
+    with pytest.raises(DataError, match=r"needs rows for train and test .* it has \['train', 'validation'\]"):
+        load("table", path=path, **OPTIONS)
+    assert len(load("table", path=path, split="seeded", **OPTIONS).test) == 4
+
+
+def test_a_column_named_twice(tmp_path):
+    with pytest.raises(DataError, match="'audio' is there twice; name each column once"):
+        load("table", path=write_table(tmp_path), columns=["audio", "audio"], **OPTIONS)
+
+
+def test_numbers_gaps_and_damage_in_parquet(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow")
+    write_table(tmp_path)
+    columns = {"audio": [f" sound/{i}.wav" for i in range(20)], "label": [float(i % 2) for i in range(20)]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    assert load("table", path=tmp_path / "t.parquet", **OPTIONS).train.classes == ("0", "1")
+    columns["label"][3] = float("nan")
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(DataReportError, match="1 problem\n  row 4, column 'label': the label is missing"):
+        load("table", path=tmp_path / "t.parquet", **OPTIONS)
+    twice = pyarrow.table([columns["audio"], columns["audio"]], names=["audio", "audio"])
+    parquet.write_table(twice, tmp_path / "t.parquet")
+    with pytest.raises(DataReportError, match="column 'audio' is there twice; rename one"):
+        load("table", path=tmp_path / "t.parquet", **OPTIONS)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1junk")
+    with pytest.raises(DataError, match=r"t.parquet: not a readable Parquet table .*; write it again"):
+        load("table", path=tmp_path / "t.parquet", **OPTIONS)
