@@ -455,6 +455,17 @@ def test_probabilities_out_of_range(loss, value):
         build(loss=loss)(data()[0], target)
 
 
+def test_probabilities_that_do_not_sum_to_one():
+    """PyTorch takes them, but p − y would no longer be the gradient of the loss."""
+    target = torch.tensor([[1.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0], [0.0, 0.2, 0.8], [0.3, 0.3, 0.3]])
+    with error(
+        "`target` has 3 of 5 rows that do not sum to 1, but with loss='cross_entropy' each is a distribution over the "
+        "classes. Divide each row by its sum, or use loss='binary' for several labels at once."
+    ):
+        build()(data()[0], target)
+    assert build(loss="binary")(data()[0], target).loss.isfinite()
+
+
 def test_targets_that_are_not_finite():
     target = torch.zeros(5, 3)
     target[0, 0], target[1, 1] = NAN, math.inf

@@ -57,7 +57,10 @@ def check_values(inputs: Inputs, loss: str, classes: int) -> None:
         counts.append((~target.isfinite()).sum())
     else:
         counts.append((~((target >= 0) & (target <= 1))).sum())  # NaN is neither
-    *broken, wrong = torch.stack(counts).tolist()
+    unsummed = target.is_floating_point() and loss == "cross_entropy"
+    # Rounding of bfloat16 leaves a sum off by 2^-9 at most.
+    counts.append(((target.float().sum(-1) - 1).abs() > 0.01).sum() if unsummed else counts[-1].new_zeros(()))
+    *broken, wrong, unnormalised = torch.stack(counts).tolist()
     for name, count in zip(inputs.features, broken, strict=True):
         if count:
             raise NonFiniteError(
@@ -76,6 +79,12 @@ def check_values(inputs: Inputs, loss: str, classes: int) -> None:
         raise ValueError(
             f"`target` holds {wrong} values outside 0..1 (or NaN), but with loss='{loss}' they are probabilities. "
             "Scale them to 0..1, or use loss='square' for values without bounds."
+        )
+    if unnormalised:
+        raise ValueError(
+            f"`target` has {unnormalised} of {len(target)} rows that do not sum to 1, but with loss='cross_entropy' "
+            "each is a distribution over the classes. Divide each row by its sum, or use loss='binary' for several "
+            "labels at once."
         )
 
 
