@@ -209,6 +209,19 @@ def test_probabilities_as_target():
     assert_same_gradients(grads(second), grads(first), 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_targets_of_another_precision_leave_the_losss_own(loss, dtype):
+    """Label smoothing by NumPy gives float64; rounded probabilities sum to one only nearly, for 300 classes too."""
+    criterion, features = build(classes=300, loss=loss), leaves()
+    soft = (3 * torch.randn(6, 300)).softmax(-1).to(dtype)
+    out = criterion(features, soft)
+    assert out.loss.dtype == torch.float32
+    torch.testing.assert_close(out.loss, plain(criterion, features, soft.float(), loss=loss))
+    out.loss.backward()
+    assert all(value.grad.isfinite().all() for value in features.values())
+
+
 @pytest.mark.parametrize("loss", ["binary", "square"])
 @pytest.mark.parametrize("dtype", [torch.long, torch.bool, torch.float32])
 def test_one_output_takes_targets_without_a_class_dimension(loss, dtype):

@@ -60,6 +60,7 @@ class CrossEntropy:
     quadratic: ClassVar[bool] = False
 
     def value(self, logits: Tensor, target: Tensor) -> Tensor:
+        target = target.to(logits.dtype) if target.is_floating_point() else target
         return F.cross_entropy(logits, target, reduction="none")
 
     def mean(self, logits: Tensor) -> Tensor:
