@@ -88,7 +88,7 @@ class BOGC(Uniform):
         choose("joint_source", joint_source, FUSIONS)
         # an unknown reading is an error now, and not after the data have been read; the stand-in's weights are
         # not drawn, for the global generator to stay as it was
-        stand_in = skip_init(nn.Linear, 1, 2)
+        stand_in = skip_init(nn.Linear, 1, 2)  # type: ignore[no-untyped-call]
         CalibratedLoss(heads={"x": stand_in}, joint_head=stand_in, **self._options)
         self._criterion: list[CalibratedLoss] = []
         self._diagnostics = Diagnostics()
