@@ -29,3 +29,20 @@ def test_building_a_method_draws_nothing(name):
 def test_unknown_method_is_answered_with_the_nearest():
     with pytest.raises(ValueError, match=r"Unknown `method`: 'ogm-ge'\. Did you mean 'ogm_ge'\?"):
         build_method("ogm-ge")
+
+
+def test_unknown_options_are_answered_with_the_nearest():
+    with pytest.raises(ValueError, match=r"Unknown `option of tmc`: 'anealing'\. Did you mean 'annealing'\?"):
+        build_method("tmc", anealing=3)
+    with pytest.raises(ValueError, match=r"'joint' has no options, and 'alpha' was given; leave it out"):
+        build_method("joint", alpha=1.0)
+
+
+def test_a_method_may_take_any_keyword(monkeypatch):
+    class Own(Method):
+        def __init__(self, **options):
+            super().__init__()
+            self.options = options
+
+    monkeypatch.setitem(METHODS, "own", Own)
+    assert build_method("own", anything=1).options == {"anything": 1}

@@ -64,6 +64,12 @@ def test_unknown_names_are_answered_with_the_nearest():
         build_network(SHAPES, 3, encoders={"sounds": "mlp"})
     with pytest.raises(ValueError, match=r"Unknown `encoder_options`: 'img'\. Did you mean 'image'\?"):
         build_network(SHAPES, 3, encoder_options={"img": {}})
+    with pytest.raises(ValueError, match=r"Unknown `option of mlp`: 'widht'\. Did you mean 'width'\?"):
+        build_encoder("mlp", (3,), widht=3)
+    with pytest.raises(ValueError, match=r"Unknown `option of gated`: 'with'\. Did you mean 'width'\? .*: width\."):
+        build_network(SHAPES, 3, fusion="gated", fusion_options={"with": 3})
+    with pytest.raises(ValueError, match=r"'concatenation' has no options, and 'width' was given; leave it out"):
+        build_network(SHAPES, 3, fusion_options={"width": 3})
 
 
 def test_every_encoder_says_its_width():

@@ -7,6 +7,7 @@ from typing import Any
 
 from evigrad.calibration.errors import choose
 from evigrad.methods.base import Method
+from evigrad.networks.options import check_options
 
 __all__ = ["METHODS", "build_method"]
 
@@ -35,4 +36,6 @@ def build_method(name: str, **options: Any) -> Method:
         >>> build_method("uniform", unimodal_weight=0.5).unimodal_weight
         0.5
     """
-    return METHODS[choose("method", name, METHODS)](**options)
+    kind = METHODS[choose("method", name, METHODS)]
+    check_options(kind, name, options)
+    return kind(**options)

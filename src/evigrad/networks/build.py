@@ -13,6 +13,7 @@ from evigrad.networks.encoders import ENCODERS
 from evigrad.networks.fusion import FUSIONS
 from evigrad.networks.initialisation import Scheme, initialise
 from evigrad.networks.network import MultimodalNetwork
+from evigrad.networks.options import check_options
 
 __all__ = ["build_encoder", "build_network"]
 
@@ -29,7 +30,9 @@ def build_encoder(name: str, shape: tuple[int, ...], **options: Any) -> nn.Modul
     shape = tuple(int(size) for size in shape)
     if name == "auto":
         name = _BY_RANK.get(len(shape), "mlp")
-    return ENCODERS[choose("encoder", name, ENCODERS)](shape, **options)
+    kind = ENCODERS[choose("encoder", name, ENCODERS)]
+    check_options(kind, name, options, own=1)
+    return kind(shape, **options)
 
 
 def build_network(
@@ -65,12 +68,13 @@ def build_network(
     chosen = {name: encoders if isinstance(encoders, str) else encoders.get(name, "auto") for name in shapes}
     _check_names(shapes, {} if isinstance(encoders, str) else encoders, "encoders")
     _check_names(shapes, options, "encoder_options")
-    choose("fusion", fusion, FUSIONS)
+    joining = FUSIONS[choose("fusion", fusion, FUSIONS)]
+    check_options(joining, fusion, fusion_options or {}, own=2)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         built = {name: build_encoder(chosen[name], shape, **options.get(name, {})) for name, shape in shapes.items()}
         widths = {name: int(encoder.width) for name, encoder in built.items()}  # type: ignore[arg-type]
-        network = MultimodalNetwork(built, FUSIONS[fusion](widths, classes, **(fusion_options or {})))
+        network = MultimodalNetwork(built, joining(widths, classes, **(fusion_options or {})))
         if initialisation is not None:
             initialise(network, initialisation)
     return network
