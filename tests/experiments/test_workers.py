@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from evigrad.experiments.workers import in_processes
+from evigrad.experiments.workers import Worker, in_processes
 
 FOREVER = 600
 
@@ -108,3 +108,14 @@ def test_stopping_ends_every_process(tmp_path, work):
     assert all(is_gone(path) for path in paths)
     if work is tell:
         assert all(path.with_suffix(".saved").exists() for path in paths)
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_before_it_could_begin_is_named(tmp_path):
+    worker = Worker(die, threads=1)
+    worker.process.kill()
+    worker.process.join()
+    worker.begin(tmp_path / "x")
+    with pytest.raises(RuntimeError, match=r"died with exit code -9 .* during .*/x\. What was finished is kept"):
+        worker.end()
+    worker.pipe.close()

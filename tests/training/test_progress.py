@@ -1,3 +1,4 @@
+import os
 import re
 import sys
 
@@ -7,6 +8,7 @@ import torch
 from evigrad.training import fit, progress
 from evigrad.training.progress import BarProgress, PlainProgress, Progress, build_progress
 from evigrad.training.totals import TOGETHER, Totals
+from tests.training.processes import in_another_process
 from tests.training.toy import method, network, settings, views
 
 
@@ -28,6 +30,18 @@ def test_a_bar_shows_the_running_numbers(tmp_path, capsys, monkeypatch):
     assert "epoch 2/2" in text
     assert "train/loss" in text
     assert "samples/s" in text
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path):
+    def piped():
+        read, write = os.pipe()
+        os.close(read)
+        sys.stderr = os.fdopen(write, "w", buffering=1)
+        fit(network(), method(), views(48), views(20, 1), folder=tmp_path, training=settings(progress="plain"))
+        sys.stderr.flush()
+
+    assert in_another_process(piped) == 0
+    assert (tmp_path / "result.json").exists()
 
 
 def test_silence_is_silent(tmp_path, capsys):

@@ -29,7 +29,9 @@ def say(*lines: str) -> None:
 
 def remark(line: str) -> None:
     """Write one line to standard error, where it can't get into a script's way."""
-    sys.stderr.write(f"{line}\n")
+    from evigrad.training.progress import remark as write
+
+    write(line)
 
 
 def say_commands(*commands: str) -> None:

@@ -11,7 +11,7 @@ import signal
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from types import FrameType
@@ -38,7 +38,8 @@ class Worker(Generic[Item]):
     def begin(self, item: Item) -> None:
         """Hand over the next item."""
         self.item = item
-        self.pipe.send(item)
+        with suppress(BrokenPipeError):  # it died before it could begin; end() says so
+            self.pipe.send(item)
 
     def end(self) -> Item:
         """The item that was worked on; raises what the work raised, or that the process died."""

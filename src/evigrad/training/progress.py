@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -79,11 +80,10 @@ class PlainProgress(Progress):
 
     def epoch(self, epoch: int, numbers: Mapping[str, float]) -> None:
         """Write the line."""
-        sys.stderr.write(
+        remark(
             f"epoch {epoch + 1}/{self.epochs}  {_words(numbers)}  {self.throughput:,.0f} samples/s  "
-            f"{_duration(self.seconds_left)} left\n"
+            f"{_duration(self.seconds_left)} left"
         )
-        sys.stderr.flush()
 
 
 class BarProgress(Progress):
@@ -111,6 +111,16 @@ class BarProgress(Progress):
     def close(self) -> None:
         """Leave the last state of the bar on the terminal."""
         self._bar.stop()
+
+
+def remark(line: str) -> None:
+    """Write one line to standard error; a reader that goes away (``2>&1 | head``) is no reason to lose a run."""
+    try:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        # Not only this line: what waits in the buffer would be tried again, and Python complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def build_progress(kind: str, epochs: int, samples: int, done: int = 0) -> Progress:
