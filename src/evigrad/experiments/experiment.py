@@ -202,4 +202,10 @@ def read_experiment(folder: Path | str) -> tuple[Experiment, dict[str, Any]]:
             f"{path} has no {', '.join(missing)}: the run was started from Python with objects that have no name. "
             "Build them there, and use evigrad.training directly."
         )
-    return Experiment.from_config(config), config
+    try:
+        return Experiment.from_config(config), config
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f"{path} isn't a configuration as this version writes it ({error}). Restore it from a copy, or start a "
+            "new run."
+        ) from error

@@ -29,12 +29,16 @@ def save_scaling(folder: Path, dataset: object) -> None:
 
 def load_scaling(folder: Path) -> dict[str, Affine]:
     """Modality -> the map that :func:`save_scaling` wrote."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     from evigrad.data import Affine
 
     if not (folder / FILE).exists():
         return {}
-    tensors = load_file(folder / FILE)
-    names = [key.removeprefix("shift.") for key in tensors if key.startswith("shift.")]
-    return {name: Affine(tensors[f"shift.{name}"], tensors[f"scale.{name}"]) for name in names}
+    try:
+        tensors = load_file(folder / FILE)
+        names = [key.removeprefix("shift.") for key in tensors if key.startswith("shift.")]
+        return {name: Affine(tensors[f"shift.{name}"], tensors[f"scale.{name}"]) for name in names}
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"{folder / FILE} is damaged ({error}). Restore it from a copy.") from error

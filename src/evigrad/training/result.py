@@ -40,4 +40,9 @@ def read_result(folder: Path | str) -> Result:
     if not path.exists():
         raise FileNotFoundError(f"{path} doesn't exist: the run isn't finished. Resume it first.")
     content = read_json(path)
-    return Result(Path(folder), **content)
+    try:
+        return Result(Path(folder), **content)
+    except TypeError as error:
+        raise ValueError(
+            f"{path} isn't a result as this version writes it. Delete it and resume the run, which measures it again."
+        ) from error
