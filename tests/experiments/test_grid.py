@@ -136,3 +136,8 @@ def test_a_stopped_grid_saves_its_runs_and_ends(tmp_path, views):
     for path in epochs:
         assert (path.parent / "checkpoints" / "last.safetensors").exists()
         assert not (path.parent / "result.json").exists()
+
+
+def test_no_process_is_too_few(cells):
+    with pytest.raises(ValueError, match="jobs must be at least 1, got 0: the number of processes"):
+        run_grid(cells, jobs=0)

@@ -139,6 +139,13 @@ def test_the_noise_grid_starts_clean_and_gets_worse():
     assert [row["accuracy"] for row in again] == [row["accuracy"] for row in rows[1:]]
 
 
+@pytest.mark.parametrize("level", [-1.0, float("nan")])
+def test_noise_has_no_negative_level(level):
+    model, chosen = prepared()
+    with pytest.raises(ValueError, match=r"levels must be at least 0, got (-1.0|nan)"):
+        noise_grid(model, chosen, views(10), "fuml_noise", levels=[0.5, level])
+
+
 def train_a_little(model, chosen):
     data = views(200, seed=5)
     batch = collate([data[i] for i in range(200)])

@@ -44,7 +44,7 @@ def demo(quick: bool = False, out: Path | None = None, jobs: int | None = None, 
     cells = grid(demo_experiments(epochs), seeds, folder)
     remark(_introduction(cells, folder))
     started = time.monotonic()
-    _run(cells, jobs or min(os.cpu_count() or 1, 8), folder)
+    _run(cells, min(os.cpu_count() or 1, 8) if jobs is None else jobs, folder)
     seconds = time.monotonic() - started
     outcomes = gather(cells)
     summary = _summary(outcomes, seconds)

@@ -78,6 +78,8 @@ def run_grid(
         RuntimeError: A worker process died.
         Interrupted: The same, with ``jobs=1``.
     """
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}: the number of processes.")
     done = [cell for cell in cells if cell.finished()]
     for cell in done:
         finished(cell)

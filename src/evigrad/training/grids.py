@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from evigrad.training.config import at_least
 from evigrad.training.metrics import classification_metrics
 from evigrad.training.predictions import predict
 
@@ -74,6 +75,8 @@ def noise_grid(
     """
     from evigrad.data import apply_noise, stream
 
+    for level in levels:
+        at_least("levels", level, 0.0)
     rows = []
     for level in levels:
         for draw in range(draws if level else 1):
