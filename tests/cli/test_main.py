@@ -42,12 +42,19 @@ def test_a_reader_that_has_seen_enough():
     assert answer.stderr == ""
 
 
+def test_a_narrow_terminal_gets_narrow_paragraphs(evigrad, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    lines = evigrad("export", "--help").out.splitlines()
+    assert max(map(len, lines[:12])) <= 50
+    assert lines[2].startswith("Write a run as a torch.export program")
+
+
 def test_every_command_explains_itself(evigrad):
     for name in COMMANDS:
         answer = evigrad(name, "--help")
         assert answer.code == 0
         assert answer.out.startswith(f"usage: evigrad {name}")
-        assert max(map(len, answer.out.splitlines())) <= 120
+        assert max(map(len, answer.out.splitlines())) <= 80
         assert "``" not in answer.out
         assert ":class:" not in answer.out
 

@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 
 import pytest
 import yaml
@@ -94,6 +95,12 @@ def test_the_default_folder(evigrad, views, tmp_path, monkeypatch):
         (["--training.optimizer.name", "sdg"], "optimizer.name='sdg' is not known. Did you mean 'sgd'?"),
         (["--network.fusion", "concat"], "Did you mean 'concatenation'?"),
         (["--config", "no.yaml"], "--config no.yaml: no such file. evigrad train --print_config writes one"),
+        (["--training.clip_norm", "x"], "--training.clip_norm takes float or null, got 'x'."),
+        (["--data.noise", "x"], "--data.noise takes Mapping[str, float], float or null, got 'x'."),
+        (["--training.selection.metric", "acuracy"], "is not known. Did you mean 'accuracy'?"),
+        (["--data"], "--data needs a value; evigrad data list lists the names."),
+        (["--data", "--training.epochs", "1"], "--data needs a value; evigrad data list lists the names."),
+        (["--method"], "--method needs a value; evigrad methods lists the names."),
         (["stray"], "unexpected argument 'stray'; evigrad train --help shows what it takes."),
     ],
 )
@@ -131,6 +138,14 @@ def test_a_folder_that_holds_a_run(evigrad, run):
     assert f"already holds a run. Go on with it: evigrad resume {run}; or choose another folder" in answer.err
 
 
+def test_a_file_in_the_place_of_the_folder(evigrad, views, tmp_path):
+    place = tmp_path / "taken"
+    place.touch()
+    answer = evigrad("train", "--data", views, "--out", place, *TINY)
+    assert answer.code == 2
+    assert f"{place} can't be written: a file is where a folder should be. Choose another place." in answer.err
+
+
 @pytest.mark.parametrize("method", ["joint", "bogc"])
 def test_diverged_training(evigrad, views, tmp_path, method):
     words = [*TINY, "--training.optimizer.learning_rate", "1e12", "--method", method]
@@ -149,3 +164,34 @@ def test_resuming_nothing(evigrad, tmp_path):
     answer = evigrad("resume", tmp_path / "none")
     assert answer.code == 2
     assert "holds no run: there is no config.json in it" in answer.err
+
+
+def test_a_finished_run_is_reported_without_its_data(evigrad, run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    config = copy / "config.json"
+    config.write_text(re.sub(r'"path": "[^"]*"', '"path": "/nowhere/gone.npz"', config.read_text()))
+    answer = evigrad("resume", copy, "--json")
+    assert answer.code == 0, answer.err
+    assert answer.json["folder"] == str(copy)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words", "text"),
+    [
+        ("config.json", None, ["resume"], r"config.json isn't a configuration .*epohcs.* Restore it from a copy"),
+        ("result.json", b"{}", ["resume"], "result.json isn't a result .* Delete it and resume the run"),
+        ("result.json", b"\xff", ["resume"], r"result.json is not valid JSON .* Restore it from a copy"),
+        ("scaling.safetensors", b"x", ["predict"], r"scaling.safetensors is damaged .* Restore it from a copy"),
+        ("checkpoints/best.safetensors", b"x", ["predict"], "best.safetensors is damaged or not a checkpoint"),
+    ],
+)
+def test_a_damaged_run_folder_is_a_line_that_names_the_file(evigrad, run, views, tmp_path, file, content, words, text):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    whole = (copy / file).read_bytes()
+    (copy / file).write_bytes(whole.replace(b'"epochs"', b'"epohcs"') if content is None else content)
+    answer = evigrad(*words, copy, *(["--data", views] if words == ["predict"] else []))
+    assert answer.code == 2
+    assert re.search(text, answer.err)
+    assert "Traceback" not in answer.err

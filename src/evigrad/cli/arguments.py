@@ -20,10 +20,14 @@ GROUP_FILES = re.compile(r"^  --\S+ CONFIG +Path to a configuration file\.\n", r
 
 
 class Formatter(DefaultHelpFormatter):
-    """Keeps the lines of a description as they are."""
+    """Fits the paragraphs of a description to the terminal and leaves what is indented, such as examples, alone."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "".join(indent + line for line in text.splitlines(keepends=True))
+        blocks = (
+            block if block.startswith(" ") else textwrap.fill(" ".join(block.split()), width, break_on_hyphens=False)
+            for block in text.split("\n\n")
+        )
+        return textwrap.indent("\n\n".join(blocks), indent)
 
 
 class Parser(ArgumentParser):
@@ -94,6 +98,8 @@ class Parser(ArgumentParser):
             return f"{match[1].upper()} is missing; {self.prog} --help shows what it takes."
         if match := re.search(r'Parser key "(\S+)": Expected an? (.*)\. Got value: (.*)', line):
             return _wrong_value(match[1], match[2], match[3])
+        if match := re.search(r'Parser key "(\S+)": Does not .* Subtypes: \[(.*)\] Errors: .*value: (.*)', line):
+            return _wrong_value(match[1], re.sub(r"(?<=>), (?=<)", " or ", match[2]), match[3])
         return line
 
 
@@ -102,6 +108,7 @@ def _wrong_value(key: str, kind: str, value: str) -> str:
     if choices:
         return f"--{key} {value} isn't known.{nearest(value, choices)} Choose one of: {', '.join(choices)}."
     kind = re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", kind)
+    kind = re.sub(r"\b(?:collections\.abc|typing)\.", "", kind).replace("NoneType", "null")
     return f"--{key} takes {kind}, got {value!r}."
 
 
@@ -124,7 +131,7 @@ def call(command: str, function: Callable[..., int], words: list[str]) -> int:
 def describe(parser: Parser, group: str, title: str, text: str) -> None:
     """Head the options of ``group`` in the help with ``title`` and ``text``."""
     entry = (parser.groups or {})[group]
-    entry.title, entry.description = title, textwrap.fill(" ".join(inspect.cleandoc(text).split()), 76)
+    entry.title, entry.description = title, inspect.cleandoc(ROLES.sub(r"\1", text)).replace("``", "")
 
 
 def peek(words: list[str], option: str, configured: Any, default: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ from evigrad.training import Result, RunFolder, Training
 ABOUT = """
 Train a network by a method. Everything lands in one run folder, from which the other commands work.
 
-  evigrad train                                            bogc on the bundled digits
-  evigrad train --data my/views.npz --method mmpareto      your own feature views (or a .csv table)
-  evigrad train --config run.yaml --training.seed 1        a file, and overrides
+  evigrad train                                       bogc on the bundled digits
+  evigrad train --data my/views.npz --method tmc      your own views, or a table
+  evigrad train --config run.yaml --training.seed 1   a file, and overrides
 
 A YAML file has the same names: data, method, network, training. --print_config writes one to start from. The options
 of --data and --method below are those of the data set and method that are named; name others to see theirs.
 """
+LISTS = {"--data": "evigrad data list", "--method": "evigrad methods"}
 FILES = {".csv": "table", ".parquet": "table", ".npz": "views"}
 
 
@@ -94,7 +96,7 @@ def _parser(data: str, method: str) -> Parser:
     parser.add_argument("--data.name", type=str, default=data, help="the data set; --data NAME for short")
     if data == "table":
         parser.add_class_arguments(Decoding, "data", sub_configs=False)
-    describe(parser, "data", f"--data {data} ({known.title})", load.__doc__ or "")
+    describe(parser, "data", f"--data {data}", f"{known.title}.\n\n{inspect.getdoc(load)}")
     parser.add_class_arguments(kind, "method", sub_configs=False, instantiate=False)
     parser.add_argument("--method.name", type=str, default=method, help="the method; --method NAME for short")
     describe(parser, "method", f"--method {method}", (kind.__doc__ or "").split("Args:")[0])
@@ -121,6 +123,9 @@ def _shorthands(words: list[str]) -> list[str]:
     for word in words:
         name, equals, value = word.partition("=")
         result += [f"{name}.name", value] if name in ("--data", "--method") and equals else [word]
+    for word, after in pairs(result):
+        if word in ("--data", "--method") and (not after or after.startswith("--")):
+            raise UsageError(f"{word} needs a value; {LISTS[word]} lists the names.")
     result = [f"{word}.name" if word in ("--data", "--method") else word for word in result]
     for place, (word, value) in enumerate(pairs(result)):
         path = Path(value)

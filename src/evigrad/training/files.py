@@ -24,6 +24,10 @@ def storage_errors(path: Path) -> Iterator[None]:
         yield
     except StorageError:
         raise
+    except (FileExistsError, NotADirectoryError) as error:
+        raise NotADirectoryError(
+            f"{path} can't be written: a file is where a folder should be. Choose another place."
+        ) from error
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise StorageError(
@@ -69,7 +73,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; a damaged file is an error that names it."""
     try:
         content = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid JSON ({error}). Restore it from a copy or start a new run.") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path} should hold a JSON object and holds a {type(content).__name__}.")
