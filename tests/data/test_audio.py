@@ -1,3 +1,4 @@
+import contextlib
 import math
 import wave
 
@@ -143,3 +144,23 @@ def test_equals_the_recorded_log_mel_of_real_clips(real_data):
         values = log_mel(fit_length(clip, 256 + 63 * 125), bank, 125)
         bytes_ = ((values - low) / (high - low) * 255).clamp(0, 255)
         assert (bytes_ - torch.from_numpy(fsdd["logmel_u8"][i])).abs().max() < 1.01
+
+
+def test_headers_that_state_the_impossible_are_named(tmp_path):
+    good = write_wav(tmp_path / "a.wav", [0.1] * 800).read_bytes()
+
+    def refused(at: int, raw: bytes, text: str) -> None:
+        (tmp_path / "b.wav").write_bytes(good[:at] + raw + good[at + len(raw) :])
+        with pytest.raises(DataError, match=text):
+            read_wav(tmp_path / "b.wav")
+
+    refused(24, bytes(4), r"b.wav: 16 bits at 0 samples a second; convert it to 16-bit PCM")
+    refused(32, b"\x08\x00\x40\x00", r"b.wav: 64 bits at 8000 samples a second; convert it to 16-bit PCM")
+    refused(20, b"\x03\x00", r"b.wav: not a readable PCM wav file \(unknown format: 3\); convert it to 16-bit PCM")
+    for at in range(44):
+        for flip in (0xFF, 0x80, 0x01):
+            damaged = bytearray(good)
+            damaged[at] ^= flip
+            (tmp_path / "b.wav").write_bytes(damaged)
+            with contextlib.suppress(DataError):  # anything else that it raises fails the test
+                read_wav(tmp_path / "b.wav")

@@ -74,3 +74,83 @@ def test_an_array_with_one_damaged_byte_of_its_head_is_named(tmp_path):
             except DataError:  # anything else that it raises fails the test
                 refused += 1
     assert refused > 100
+
+
+def png(folder, image):
+    image.save(folder / "p.png")
+    return decode(folder / "p.png", Decoding(image_size=(4, 4)))
+
+
+def test_sixteen_bits_are_reduced_not_cut_off(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for value in (0, 255, 256, 30000, 65535):
+        assert png(tmp_path, image.fromarray(np.full((6, 5), value, np.uint16))).unique().tolist() == [value // 256]
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA"])
+def test_every_mode_of_an_image_becomes_three_channels_of_bytes(tmp_path, mode):
+    image = pytest.importorskip("PIL.Image")
+    pixels = png(tmp_path, image.fromarray(np.full((6, 5, 3), 255, np.uint8)).convert(mode))
+    assert pixels.shape == (3, 4, 4)
+    assert pixels.eq(255).all()
+
+
+def test_printers_colours_and_the_first_of_several_frames(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    image.fromarray(np.full((8, 8, 3), 100, np.uint8)).convert("CMYK").save(tmp_path / "c.jpg")
+    assert (decode(tmp_path / "c.jpg", Decoding(image_size=(4, 4))).float() - 100).abs().max() <= 3  # jpeg is lossy
+    first, second = (image.fromarray(np.full((6, 5, 3), value, np.uint8)) for value in (10, 200))
+    first.save(tmp_path / "a.png", save_all=True, append_images=[second])
+    assert decode(tmp_path / "a.png", Decoding(image_size=(4, 4))).unique().tolist() == [10]
+
+
+def test_an_image_that_claims_to_be_huge_is_named(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (20, 20)).save(tmp_path / "huge.png")
+    monkeypatch.setattr(image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(DataError, match=r"huge.png: not a readable image \(Image size \(400 pixels\) exceeds limit"):
+        decode(tmp_path / "huge.png", Decoding())
+
+
+def test_arrays_without_a_value_or_too_large_for_float32(tmp_path):
+    np.save(tmp_path / "none.npy", np.zeros((0, 3)))
+    with pytest.raises(DataError, match=r"none.npy: holds no array of numbers; save one with numpy.save"):
+        decode(tmp_path / "none.npy", Decoding())
+    np.save(tmp_path / "large.npy", np.array([1.0, 1e300]))
+    with pytest.raises(DataError, match=r"large.npy: has 1 values that are NaN or infinite"):
+        decode(tmp_path / "large.npy", Decoding())
+
+
+def test_a_folder_named_like_a_file_and_an_empty_text(tmp_path):
+    (tmp_path / "d.wav").mkdir()
+    with pytest.raises(DataError, match=r"d.wav: not readable \(.*Is a directory"):
+        decode(tmp_path / "d.wav", Decoding())
+    (tmp_path / "t.txt").write_bytes(b"")
+    assert decode(tmp_path / "t.txt", Decoding(text_length=3)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"rate": 0}, "rate=0: give a whole number from 1"),
+        ({"rate": "8000"}, "rate='8000': give a whole number from 1"),
+        ({"hop": 0}, "hop=0: give a whole number from 1"),
+        ({"text_length": -1}, "text_length=-1: give a whole number from 1"),
+        ({"image_size": 4}, r"image_size=4: give \(height, width\), two whole numbers from 1"),
+        ({"image_size": (4, 0)}, r"image_size=\(4, 0\): give \(height, width\)"),
+        ({"window": 401}, "window=401: an even number of samples is needed; try 402"),
+        (
+            {"seconds": 0.01},
+            "seconds=0.01: at rate=16000 that is shorter than one window of 512 samples; give",
+        ),
+        ({"text": "wrods"}, r"unknown unit of text 'wrods'. Did you mean 'words'\?"),
+    ],
+)
+def test_options_that_cannot_be_are_named_before_any_file_is_opened(options, text):
+    with pytest.raises(DataError, match=text):
+        Decoding(**options)
+
+
+def test_the_shortest_sound_is_one_window(tmp_path):
+    path = write_wav(tmp_path / "a.wav", [0.1] * 10)
+    assert decode(path, Decoding(rate=8000, seconds=0.008, window=64, mel_bins=4)).shape == (1, 4, 1)

@@ -18,8 +18,11 @@ def read_wav(path: str | Path) -> tuple[Tensor, int]:
         with wave.open(str(path), "rb") as file:
             width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
             raw, frames = bytearray(file.readframes(file.getnframes())), file.getnframes()
-    except (wave.Error, EOFError) as error:
-        raise DataError(f"{path}: not a readable PCM wav file ({error}); convert it to 16-bit PCM") from error
+    except (wave.Error, EOFError, RuntimeError) as error:
+        why = str(error) or "cut off in its header"
+        raise DataError(f"{path}: not a readable PCM wav file ({why}); convert it to 16-bit PCM") from error
+    if width > 4 or rate < 1:
+        raise DataError(f"{path}: {8 * width} bits at {rate} samples a second; convert it to 16-bit PCM")
     if len(raw) != frames * width * channels:
         raise DataError(f"{path}: cut off, {len(raw)} of {frames * width * channels} bytes of sound; fetch it again")
     if not raw:

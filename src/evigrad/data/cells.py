@@ -12,8 +12,8 @@ from torch import Tensor
 
 from .arrays import DAMAGED
 from .audio import fit_length, log_mel, mel_filter_bank, read_wav, resample
-from .errors import DataError, require
-from .text import encode
+from .errors import DataError, nearest, require
+from .text import VOCABULARY, encode
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Decoding:
     Images: [3, H, W] bytes, resized to ``image_size`` (H, W). Sound: the first ``seconds`` at ``rate``
     samples a second as log-mel [1, ``mel_bins``, frames], windows of ``window`` samples every ``hop``. Text:
     ids [``text_length``] of ``text`` "words" or "characters". Arrays: float32 as they are, one shape in a
-    column.
+    column. Images of 16 bits are reduced to 8, sound has to be PCM.
     """
 
     image_size: tuple[int, int] = (224, 224)
@@ -34,6 +34,26 @@ class Decoding:
     hop: int = 160
     text_length: int = 64
     text: str = "words"
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "mel_bins", "window", "hop", "text_length"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise DataError(f"{name}={value!r}: give a whole number from 1")
+        # They come from configuration files, where the annotations bind nobody.
+        size: object = self.image_size
+        seconds: object = self.seconds
+        if not isinstance(size, (tuple, list)) or len(size) != 2 or not all(isinstance(n, int) and n > 0 for n in size):
+            raise DataError(f"image_size={size!r}: give (height, width), two whole numbers from 1")
+        if self.window % 2:
+            raise DataError(f"window={self.window}: an even number of samples is needed; try {self.window + 1}")
+        if not isinstance(seconds, (int, float)) or not round(seconds * self.rate) >= self.window:
+            raise DataError(
+                f"seconds={self.seconds!r}: at rate={self.rate} that is shorter than one window of {self.window} "
+                f"samples; give at least {self.window / self.rate:g}"
+            )
+        if self.text not in VOCABULARY:
+            raise nearest("unit of text", self.text, VOCABULARY)
 
 
 def sound(path: Path, how: Decoding) -> Tensor:
@@ -48,8 +68,9 @@ def image(path: Path, how: Decoding) -> Tensor:
     pillow = require("PIL.Image", "av")
     try:
         with pillow.open(path) as opened:
-            pixels = opened.convert("RGB").resize(how.image_size[::-1], pillow.Resampling.BILINEAR)
-    except (OSError, SyntaxError, ValueError) as error:
+            eight = opened.point(lambda value: value / 256, "L") if opened.mode.startswith("I;16") else opened
+            pixels = eight.convert("RGB").resize(tuple(how.image_size)[::-1], pillow.Resampling.BILINEAR)
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
         raise DataError(f"{path}: not a readable image ({error})") from error
     return torch.frombuffer(bytearray(pixels.tobytes()), dtype=torch.uint8).view(*how.image_size, 3).permute(2, 0, 1)
 
@@ -61,9 +82,10 @@ def array(path: Path, how: Decoding) -> Tensor:
         values = numpy.load(path, allow_pickle=False)
     except DAMAGED as error:
         raise DataError(f"{path}: not a readable npy file without objects ({error})") from error
-    if getattr(values, "dtype", None) is None or values.dtype.kind not in "biuf":
+    if getattr(values, "dtype", None) is None or values.dtype.kind not in "biuf" or not values.size:
         raise DataError(f"{path}: holds no array of numbers; save one with numpy.save")
-    tensor: Tensor = torch.from_numpy(numpy.atleast_1d(values.astype(numpy.float32)))
+    with numpy.errstate(over="ignore"):  # what does not fit becomes infinite, and is reported below
+        tensor: Tensor = torch.from_numpy(numpy.atleast_1d(values.astype(numpy.float32)))
     if not tensor.isfinite().all():
         raise DataError(f"{path}: has {int((~tensor.isfinite()).sum())} values that are NaN or infinite")
     return tensor
