@@ -97,7 +97,8 @@ class Diagnostics:
 def _cosine(first: Tensor, second: Tensor) -> Tensor:
     # No `cosine_similarity`: its guard against a division by zero pulls the cosine of small gradients towards zero.
     lengths = first.norm(dim=-1) * second.norm(dim=-1)
-    return ((first * second).sum(-1) / lengths.clamp_min(torch.finfo(lengths.dtype).tiny)).clamp(-1, 1)
+    cosine: Tensor = (first * second).sum(-1) / lengths.clamp_min(torch.finfo(lengths.dtype).tiny)
+    return cosine.clamp(-1, 1)
 
 
 def _mean(values: Tensor, present: Tensor) -> Tensor:
