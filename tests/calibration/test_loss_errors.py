@@ -532,3 +532,13 @@ def test_a_precision_that_cannot_be_decomposed():
     huge = {name: value.detach().mul(1e22).requires_grad_() for name, value in features.items()}
     with pytest.raises(RuntimeError, match=r"The posterior precision of a `full` posterior is not positive definite"):
         criterion(huge, target)
+
+
+@pytest.mark.parametrize("posterior", ["kronecker", "lowrank"])
+def test_a_curvature_that_cannot_be_decomposed(posterior):
+    """Unchecked NaN features of one batch: the running average would pass them over, a batch's own can't."""
+    criterion, (features, target) = build(posterior=posterior, curvature="batch", validate=False), data()
+    broken = features["video"].detach().clone()
+    broken[1, 0] = NAN
+    with pytest.raises(RuntimeError, match=r"^A head's curvature could not be decomposed: .* are NaN or infinite"):
+        criterion(features | {"video": broken.requires_grad_()}, target)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from evigrad.calibration.structures import Diagonal, state
-from evigrad.calibration.structures.base import cholesky, eigen, symmetric
+from evigrad.calibration.structures.base import cholesky, eigen, moment_eigen, symmetric
 
 
 def test_cholesky_factor_of_a_positive_definite_matrix():
@@ -38,6 +38,25 @@ def test_eigenvalues_are_never_negative():
     assert (values >= 0).all()
     torch.testing.assert_close(values.max(), vector.double().square().sum())
     torch.testing.assert_close(vectors.T @ vectors, torch.eye(5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("decompose", [eigen, moment_eigen])
+def test_what_can_not_be_decomposed_says_what_to_do(decompose):
+    matrix = torch.eye(3)
+    matrix[1] = matrix[:, 1] = float("nan")
+    with pytest.raises(
+        RuntimeError,
+        match=r"^A head's curvature could not be decomposed: 5 of the 9 entries of a \(3, 3\) matrix are NaN or "
+        r"infinite\. Look for a diverged encoder .*, or use curvature='running', which passes such a batch over\.$",
+    ):
+        decompose(matrix)
+
+
+def test_eigenvalues_of_moments_are_those_of_their_matrix():
+    inputs = torch.randn(3, 5)
+    values, vectors = moment_eigen(inputs)
+    torch.testing.assert_close(vectors @ torch.diag(values) @ vectors.T, (inputs.T @ inputs).double())
+    torch.testing.assert_close(vectors.T @ vectors, torch.eye(3, dtype=torch.float64))
 
 
 def test_symmetric_part_is_float64():

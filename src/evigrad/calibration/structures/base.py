@@ -1,6 +1,8 @@
 """What every posterior structure offers, and the numerically careful pieces that they share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Protocol, Self
 
 import torch
@@ -107,5 +109,25 @@ def cholesky(matrix: Tensor, what: str) -> Tensor:
 
 def eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues (never negative) and eigenvectors of a positive semi-definite matrix, computed in float64."""
-    values, vectors = torch.linalg.eigh(symmetric(matrix))
+    values, vectors = _decomposed(torch.linalg.eigh, symmetric(matrix))
     return values.clamp_min(0), vectors
+
+
+def moment_eigen(inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The non-zero eigenvalues of Σψ̃ψ̃ᵀ and their eigenvectors, in float64, from ``inputs`` ψ̃ [B, D]."""
+    _, values, basis = _decomposed(partial(torch.linalg.svd, full_matrices=False), inputs.double())
+    return values.square(), basis.mT
+
+
+def _decomposed(how: Callable[[Tensor], tuple[Tensor, ...]], matrix: Tensor) -> tuple[Tensor, ...]:
+    if torch.compiler.is_compiling():
+        return how(matrix)
+    try:
+        return how(matrix)
+    except LinAlgError as error:
+        broken = int((~matrix.isfinite()).sum())
+        raise LinAlgError(
+            f"A head's curvature could not be decomposed: {broken} of the {matrix.numel()} entries of a "
+            f"{tuple(matrix.shape)} matrix are NaN or infinite. Look for a diverged encoder (lower the learning rate, "
+            "clip gradients), or use curvature='running', which passes such a batch over."
+        ) from error

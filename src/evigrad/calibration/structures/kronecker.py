@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from evigrad.calibration.likelihood import Likelihood
-from evigrad.calibration.structures.base import TINY_COUNT, Seen, Statistics, eigen
+from evigrad.calibration.structures.base import TINY_COUNT, Seen, Statistics, eigen, moment_eigen
 from evigrad.calibration.structures.forms import DiagonalForms
 
 
@@ -28,9 +28,9 @@ class Kronecker:
 
     @classmethod
     def fit(cls, seen: Seen, loss: Likelihood, prior: float) -> Self:
-        _, values, basis = torch.linalg.svd(seen.inputs.double(), full_matrices=False)
+        values, basis = moment_eigen(seen.inputs)
         average = loss.curvature_sum(seen.mean, seen.present) / seen.present.sum().clamp_min(TINY_COUNT)
-        return cls._assemble((values.square(), basis.mT), torch.zeros_like(values[0]), average, prior)
+        return cls._assemble((values, basis), torch.zeros_like(values[0]), average, prior)
 
     @classmethod
     def empty(cls, outputs: int, width: int, rank: int) -> Statistics:
