@@ -58,6 +58,18 @@ def test_a_name_that_pytorch_refuses(name):
         CalibratedLoss({name: nn.Linear(4, 3)}, nn.Linear(4, 3))
 
 
+def test_heads_in_a_module_dict():
+    layers = nn.ModuleDict(heads())
+    criterion = CalibratedLoss(layers, nn.Linear(8, 3))
+    assert list(criterion.heads) == ["audio", "video"]
+    assert criterion.heads["video"] is layers["video"]
+    with error(
+        "`heads` is empty. Pass one nn.Linear for each modality, "
+        "e.g. {'audio': nn.Linear(512, 6), 'video': nn.Linear(512, 6)}."
+    ):
+        CalibratedLoss(nn.ModuleDict(), nn.Linear(8, 3))
+
+
 def test_a_head_that_is_not_linear():
     layers = heads() | {"video": nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))}
     with error(
@@ -286,6 +298,8 @@ def test_exact_moments_need_the_square_loss():
         ("unimodal_weight", -0.5, "zero or more"),
         ("evidence_power", NAN, "zero or more"),
         ("variance_floor", -1e-9, "zero or more"),
+        ("scale", "1.5", "above zero"),
+        ("unimodal_weight", None, "zero or more"),
     ],
 )
 def test_a_number_out_of_range(argument, value, bound):
@@ -294,13 +308,13 @@ def test_a_number_out_of_range(argument, value, bound):
 
 
 @pytest.mark.parametrize("argument", ["refresh", "rank", "draws", "probes", "dataset_size"])
-@pytest.mark.parametrize("value", [0, -3, 2.5])
+@pytest.mark.parametrize("value", [0, -3, 2.5, "3", True])
 def test_a_count_that_is_no_count(argument, value):
     with error(f"`{argument}` must be a whole number of at least 1, got {value!r}."):
         build(**{argument: value})
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.0, NAN])
+@pytest.mark.parametrize("value", [-0.1, 1.0, NAN, "0.9", None])
 def test_a_decay_out_of_range(value):
     with error(f"`decay` must be at least 0 and below 1, got {value!r}; 0.99 remembers about 100 batches."):
         build(decay=value)

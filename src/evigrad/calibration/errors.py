@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from numbers import Real
 
 
 class NonFiniteError(ValueError):
@@ -28,9 +29,14 @@ def choose(argument: str, value: str, known: Iterable[str]) -> str:
     raise ValueError(f"Unknown `{argument}`: {value!r}.{nearest(str(value), names)} Choose one of: {', '.join(names)}.")
 
 
+def is_number(value: object) -> bool:
+    """Whether this is a real number, NumPy's included; a configuration file may well hold a string or nothing."""
+    return isinstance(value, Real)
+
+
 def positive(argument: str, value: float, allow_zero: bool = False) -> float:
     """``value`` if it is a finite number above (or at) zero; otherwise an error."""
-    if not (value > 0 or (allow_zero and value == 0)) or value == float("inf"):
+    if not is_number(value) or not (value > 0 or (allow_zero and value == 0)) or value == float("inf"):
         bound = "zero or more" if allow_zero else "above zero"
         raise ValueError(f"`{argument}` must be a finite number {bound}, got {value!r}.")
     return value

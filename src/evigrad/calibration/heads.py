@@ -7,10 +7,10 @@ from torch import nn
 from evigrad.calibration.joint import Concatenation, Fusion
 
 
-def linear_heads(heads: Mapping[str, nn.Module]) -> dict[str, nn.Linear]:
+def linear_heads(heads: Mapping[str, nn.Module] | nn.ModuleDict) -> dict[str, nn.Linear]:
     """The heads, which must all be linear and have names that PyTorch can use."""
     example = "{'audio': nn.Linear(512, 6), 'video': nn.Linear(512, 6)}"
-    if not isinstance(heads, Mapping):
+    if not isinstance(heads, Mapping | nn.ModuleDict):
         raise ValueError(f"`heads` is a {type(heads).__name__}, but it must name its modalities, e.g. {example}.")
     if not heads:
         raise ValueError(f"`heads` is empty. Pass one nn.Linear for each modality, e.g. {example}.")

@@ -91,7 +91,7 @@ class CalibratedLoss(nn.Module):
 
     def __init__(
         self,
-        heads: Mapping[str, nn.Module],
+        heads: Mapping[str, nn.Module] | nn.ModuleDict,
         joint_head: nn.Module | None = None,
         *,
         joint: nn.Module | None = None,

@@ -1,9 +1,10 @@
 """Every choice that the paper leaves open, by name."""
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
-from evigrad.calibration.errors import choose, positive
+from evigrad.calibration.errors import choose, is_number, positive
 from evigrad.calibration.evidence import REFERENCES, RESCALES, WEIGHTS
 from evigrad.calibration.likelihood import likelihood
 from evigrad.calibration.moments import MOMENTS, check_exact
@@ -91,9 +92,9 @@ class Readings:
         if self.dataset_size is not None:
             counts["dataset_size"] = self.dataset_size
         for argument, count in counts.items():
-            if not isinstance(count, int) or count < 1:
+            if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
                 raise ValueError(f"`{argument}` must be a whole number of at least 1, got {count!r}.")
-        if not 0 <= self.decay < 1:
+        if not is_number(self.decay) or not 0 <= self.decay < 1:
             raise ValueError(
                 f"`decay` must be at least 0 and below 1, got {self.decay!r}; 0.99 remembers about 100 batches."
             )
