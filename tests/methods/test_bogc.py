@@ -6,8 +6,18 @@ import torch
 from evigrad.calibration import CalibratedLoss
 from evigrad.methods import Surgery, build_method
 from evigrad.networks import FUSIONS
-from tests.properties.methods import assert_close, assert_equals_reference, assert_same, assert_trains
+from tests.properties.methods import (
+    assert_absent_inputs_are_ignored,
+    assert_close,
+    assert_equals_reference,
+    assert_odd_batches_do_no_harm,
+    assert_order_is_irrelevant,
+    assert_resumes,
+    assert_same,
+    assert_trains,
+)
 from tests.properties.toys import (
+    SHAPES,
     Dividing,
     gradients,
     prepared,
@@ -119,6 +129,24 @@ def test_diagnostics_are_the_criterions():
     assert method.diagnostics() == {}
     train(method, network, toy_batches(1))
     assert {"image/conflict", "sound/uncertainty/joint", "words/sign_changed"} <= method.diagnostics().keys()
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        {"posterior": "diagonal", "rescale": "sample"},
+        {"posterior": "full", "centre": "newton"},
+        {"posterior": "lowrank", "curvature": "batch", "joint_source": "average"},
+        {"curvature": "batch", "reference": "power", "weights": "source"},
+        {"moments": "monte_carlo", "rescale": "none"},
+    ],
+)
+def test_other_readings_have_the_properties_of_every_method(readings):
+    if readings.get("moments") != "monte_carlo":  # draws are dealt out in the order of the modalities
+        assert_order_is_irrelevant("bogc", SHAPES, **readings)
+    assert_resumes("bogc", **readings)
+    assert_absent_inputs_are_ignored("bogc", **readings)
+    assert_odd_batches_do_no_harm("bogc", **readings)
 
 
 def test_readings_are_checked_at_once():

@@ -9,8 +9,24 @@ from torch.nn import functional as F
 
 from evigrad.methods import Surgery, build_method
 from evigrad.methods.mmpareto import combine, min_norm_weights
-from tests.properties.methods import assert_equals_reference
-from tests.properties.toys import Dividing, gradients, prepared, sgd, toy_batch, toy_batches, toy_network, weights
+from tests.properties.methods import (
+    assert_absent_inputs_are_ignored,
+    assert_equals_reference,
+    assert_micro_batches_add_up,
+    assert_order_is_irrelevant,
+    assert_resumes,
+)
+from tests.properties.toys import (
+    SHAPES,
+    Dividing,
+    gradients,
+    prepared,
+    sgd,
+    toy_batch,
+    toy_batches,
+    toy_network,
+    weights,
+)
 
 VECTORS = st.integers(0, 2**31).map(
     lambda seed: torch.randn(2, 12, generator=torch.Generator().manual_seed(seed)).double()
@@ -211,6 +227,51 @@ def test_frozen_and_shared_encoders_are_left_alone():
     network.zero_grad()
     gradients(prepared("mmpareto", network), network, batch, 1, Surgery())
     assert all(p.grad is None for p in network.encoders.parameters())
+
+
+class Stopped(torch.nn.Module):
+    """A head whose loss does not reach the encoder."""
+
+    def __init__(self, head):
+        super().__init__()
+        self.head = head
+
+    def forward(self, features):
+        return self.head(features.detach())
+
+
+@pytest.mark.parametrize("micro", [1, 2])
+def test_a_gradient_that_only_one_loss_gives_is_no_conflict(micro):
+    """The own gradient of "image" is None, not zero; that of "sound" meets the joint one as ever."""
+    shapes = {"sound": (6,), "image": (12,)}
+    network, batch = toy_network(shapes), toy_batch(shapes)
+    network.heads["image"] = Stopped(network.heads["image"])
+    joint = deepcopy(network)
+    F.cross_entropy(joint(batch.inputs).joint_logits, batch.target).backward()
+    gradients(prepared("mmpareto", network), network, batch, micro, Dividing(micro))
+    for mine, theirs in zip(network.encoders["image"].parameters(), joint.encoders["image"].parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, 1.5 * theirs.grad)
+    for mine, theirs in zip(network.encoders["sound"].parameters(), joint.encoders["sound"].parameters(), strict=True):
+        assert not torch.allclose(mine.grad, 1.5 * theirs.grad)
+
+
+def test_a_tensor_that_only_one_loss_reaches_has_its_gradient_in_the_norm():
+    """Against both gradients written out, one tensor of each being zero."""
+    joint, own = [torch.tensor([3.0, 0.0]), torch.tensor([4.0])], [torch.tensor([-1.0, 2.0]), torch.tensor([0.0])]
+    share = (5 + 3) / (25 + 5 + 6)
+    mixed = [2 * share * a + 2 * (1 - share) * b for a, b in zip(joint, own, strict=True)]
+    expected = [1.5 * h * max(1.0, float((a + b).norm() / h.norm())) for h, a, b in zip(mixed, joint, own, strict=True)]
+    edited, cosine = combine(joint, own, 1.5)
+    assert float(cosine) == pytest.approx(-3 / math.sqrt(25 * 5))
+    for mine, theirs in zip(edited, expected, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_one_rescaling_an_encoder_has_the_properties_of_every_method():
+    assert_order_is_irrelevant("mmpareto", SHAPES, rescale="encoder")
+    assert_resumes("mmpareto", rescale="encoder")
+    assert_absent_inputs_are_ignored("mmpareto", rescale="encoder")
+    assert_micro_batches_add_up("mmpareto", rescale="encoder")
 
 
 class Scaling(Surgery):

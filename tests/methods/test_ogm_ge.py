@@ -6,8 +6,25 @@ import torch
 
 from evigrad.methods import Surgery, build_method
 from evigrad.methods.ogm_ge import coefficients, discrepancies, modulate, pair_scores
-from tests.properties.methods import assert_equals_reference, assert_trains
-from tests.properties.toys import Dividing, gradients, prepared, toy_batch, toy_batches, toy_network, train, weights
+from tests.properties.methods import (
+    assert_absent_inputs_are_ignored,
+    assert_equals_reference,
+    assert_micro_batches_add_up,
+    assert_order_is_irrelevant,
+    assert_resumes,
+    assert_trains,
+)
+from tests.properties.toys import (
+    SHAPES,
+    Dividing,
+    gradients,
+    prepared,
+    toy_batch,
+    toy_batches,
+    toy_network,
+    train,
+    weights,
+)
 
 TWO = {"sound": (1, 8, 8), "image": (1, 6, 6)}
 
@@ -88,6 +105,43 @@ def test_noise_has_the_gradients_spread_in_every_encoder():
     spread = float(gradient.std())
     assert float((draws.mean(dim=0) - 0.4 * gradient).abs().max()) < 5 * spread / math.sqrt(4000)
     assert float((draws - 0.4 * gradient).std()) == pytest.approx(spread, rel=0.01)
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_resumed_run_knows_where_in_its_window_it_is(fresh):
+    """T3 in epoch 1: a checkpoint that forgot the epoch would end (start=1) or begin (end=0) the modulation."""
+    assert_resumes("ogm_ge", **({"start": 1} if fresh else {"end": 0}))
+
+
+def test_plain_ogm_has_the_properties_of_every_method():
+    assert_order_is_irrelevant("ogm_ge", SHAPES, noise=False, tensors="matrices")
+    assert_resumes("ogm_ge", noise=False, tensors="matrices")
+    assert_absent_inputs_are_ignored("ogm_ge", noise=False, tensors="matrices")
+    assert_micro_batches_add_up("ogm_ge", noise=False, tensors="matrices")
+
+
+@torch.no_grad()
+def test_three_modalities_with_samples_missing():
+    """The whole way from features to factors, by loops: mean ratio over the others, on samples that have both."""
+    network, batch = toy_network(), toy_batch(missing=0.4)
+    features = deepcopy(network)(batch.inputs, batch.present).features
+    method = prepared("ogm_ge", network, noise=False)
+    with torch.enable_grad():
+        gradients(method, network, batch, 1, Surgery())
+    confidence = {}
+    for name, value in features.items():
+        logits = value @ network.fusion.block(name).T + network.fusion.linear.bias / 3
+        confidence[name] = [float(row.softmax(0)[label]) for row, label in zip(logits, batch.target, strict=True)]
+    for name in SHAPES:
+        ratios = []
+        for other in SHAPES:
+            rows = [row for row in range(8) if batch.present[name][row] and batch.present[other][row]]
+            if other != name and rows:
+                ratios.append(sum(confidence[name][r] for r in rows) / sum(confidence[other][r] for r in rows))
+        ratio = sum(ratios) / len(ratios)
+        factor = 1 - math.tanh(0.8 * ratio) if ratio > 1 else 1.0
+        # scores are 32-bit numbers
+        assert method.diagnostics()[f"coefficient/{name}"] == pytest.approx(factor, rel=1e-5)
 
 
 def test_noise_is_repeatable_and_survives_single_entries():

@@ -9,7 +9,16 @@ from torch.distributions import Dirichlet, kl_divergence
 from evigrad.methods import build_method
 from evigrad.methods.tmc import combine_evidence, dirichlet_loss, evidence, kl_to_uniform, opinion
 from evigrad.networks import NoFusion
-from tests.properties.methods import assert_equals_reference, assert_trains
+from tests.properties.methods import (
+    assert_a_batch_without_a_modality_leaves_its_encoder,
+    assert_absent_inputs_are_ignored,
+    assert_equals_reference,
+    assert_micro_batches_add_up,
+    assert_odd_batches_do_no_harm,
+    assert_order_is_irrelevant,
+    assert_resumes,
+    assert_trains,
+)
 from tests.properties.toys import SHAPES, prepared, sgd, toy_batch, toy_batches, toy_network
 
 EVIDENCE = st.integers(0, 2**31).map(
@@ -172,6 +181,15 @@ def test_diagnostics_are_means_over_the_samples_that_have_the_view():
         doubts = [4 / (4 + sum(math.log1p(math.exp(value)) for value in row)) for row in logits.tolist()]
         assert method.diagnostics()[f"uncertainty/{name}"] == pytest.approx(sum(doubts) / len(doubts))
     assert 0 < len(doubts) < 8
+
+
+def test_the_pseudo_view_has_the_properties_of_every_method():
+    assert_order_is_irrelevant("tmc", SHAPES, pseudo_view=True)
+    assert_resumes("tmc", pseudo_view=True)
+    assert_absent_inputs_are_ignored("tmc", pseudo_view=True)
+    assert_micro_batches_add_up("tmc", pseudo_view=True)
+    assert_a_batch_without_a_modality_leaves_its_encoder("tmc", pseudo_view=True)
+    assert_odd_batches_do_no_harm("tmc", pseudo_view=True)
 
 
 def test_trains_only_what_it_uses():

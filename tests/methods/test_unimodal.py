@@ -2,7 +2,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.properties.methods import assert_equals_reference, assert_same
+from tests.properties.methods import (
+    assert_absent_inputs_are_ignored,
+    assert_equals_reference,
+    assert_order_is_irrelevant,
+    assert_resumes,
+    assert_same,
+)
 from tests.properties.toys import CLASSES, SHAPES, prepared, sgd, toy_batch, toy_batches, toy_network, train, weights
 
 
@@ -63,6 +69,13 @@ def test_predicts_with_the_mean_over_the_modalities_present():
         there = [own[name][row] for name in SHAPES if batch.present[name][row]]
         expected = sum(there) / len(there) if there else torch.full((CLASSES,), 1 / CLASSES)
         torch.testing.assert_close(predicted[row], expected)
+
+
+@pytest.mark.parametrize("modality", SHAPES)
+def test_one_modality_has_the_properties_of_every_method(modality):
+    assert_order_is_irrelevant("unimodal", SHAPES, modality=modality)
+    assert_resumes("unimodal", modality=modality)
+    assert_absent_inputs_are_ignored("unimodal", modality=modality)
 
 
 def test_unknown_modality_is_an_error():

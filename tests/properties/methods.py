@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from evigrad.methods import Method
 from evigrad.networks import Concatenation, MultimodalNetwork
 from tests.properties.toys import (
+    CLASSES,
     VECTORS,
     Dividing,
     ToyBatch,
@@ -119,6 +120,59 @@ def filled(batch: ToyBatch, value: float) -> ToyBatch:
         absent = ~batch.present[name].view(-1, *[1] * (tensor.dim() - 1))
         inputs[name] = tensor.masked_fill(absent, value)
     return ToyBatch(inputs, batch.target, batch.present, batch.index)
+
+
+def assert_a_batch_without_a_modality_leaves_its_encoder(name: str, **options: object) -> None:
+    """A modality that no sample of the batch has gets zero gradients, and its running statistics stay."""
+    network, batch = toy_network(), toy_batch()
+    method = prepared(name, network, **options)
+    batch.present["sound"][:] = False
+    before = weights(network.encoders["sound"])
+    gradients(method, network, batch, 1, Dividing())
+    for parameter in network.encoders["sound"].parameters():
+        assert parameter.grad is not None
+        # OGM-GE's noise has the gradient's deviation + 1e-8, as printed, also where that is 0
+        assert (parameter.grad.abs() < 1e-6).all()
+    others = [p for key, encoder in network.encoders.items() if key != "sound" for p in encoder.parameters()]
+    assert not others or any((p.grad.abs() > 1e-6).any() for p in others if p.grad is not None)
+    assert_same(weights(network.encoders["sound"]), before)
+
+
+def assert_odd_batches_do_no_harm(name: str, **options: object) -> None:
+    """One sample, and samples that have nothing at all, leave weights and predictions finite."""
+    network = toy_network()
+    method, nothing = prepared(name, network, **options), toy_batch(size=3)
+    for mask in nothing.present.values():
+        mask[:] = False
+    train(method, network, [toy_batch(size=1), nothing, toy_batch(size=1, seed=1)])
+    assert all(value.isfinite().all() for value in network.state_dict().values())
+    predicted = method.predict(network.eval()(nothing.inputs, nothing.present), nothing.present)
+    assert predicted.isfinite().all()
+
+
+class Given(nn.Module):
+    """Features that come ready: an encoder of no parameters."""
+
+    width = 5
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs
+
+
+def assert_trains_beside_what_cannot_learn(name: str, **options: object) -> None:
+    """Next to a frozen encoder, which keeps its weights, and one without any, the third learns."""
+    encoders = toy_network(VECTORS).encoders
+    encoders["image"].requires_grad_(False)
+    kept = {"sound": encoders["sound"], "image": encoders["image"], "words": Given()}
+    network = MultimodalNetwork(kept, Concatenation({"sound": 8, "image": 8, "words": 5}, CLASSES)).double()
+    frozen, start = weights(network.encoders["image"]), weights(network.encoders["sound"])
+    method = prepared(name, network, **options)
+    trainable = [p for p in network.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trainable, lr=0.05, momentum=0.9)
+    train(method, network, toy_batches(3, shapes=VECTORS, missing=0.3), optimizer=optimizer)
+    assert_same(weights(network.encoders["image"]), frozen)
+    assert all(p.grad is None for p in network.encoders["image"].parameters())
+    assert not torch.equal(weights(network.encoders["sound"])["layers.1.weight"], start["layers.1.weight"])
 
 
 def assert_micro_batches_add_up(name: str, **options: object) -> None:

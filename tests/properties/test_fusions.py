@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from evigrad.networks import FUSIONS, Fusion
 from tests.properties import fusions as properties
@@ -35,3 +36,13 @@ def test_impossible_names_are_an_error(name, modality):
     """By name and not by PyTorch's KeyError, and the same names for all: a network may change its fusion."""
     with pytest.raises(ValueError, match=rf"'{modality}' cannot be a modality's name.*rename it, to '.*_input' say"):
         FUSIONS[name]({modality: 3}, 4)
+
+
+def test_a_fusion_must_define_what_its_last_layer_reads():
+    class Idle(Fusion):
+        def __init__(self) -> None:
+            super().__init__({"a": 3}, 4)
+            self.linear = nn.Linear(3, 4)
+
+    with pytest.raises(NotImplementedError, match=r"Idle does not define `combine`; return \[B, K\] from it"):
+        Idle()({"a": torch.zeros(2, 3)})

@@ -26,6 +26,18 @@ def test_absent_inputs_are_ignored(name):
     properties.assert_absent_inputs_are_ignored(name)
 
 
+def test_a_batch_without_a_modality_leaves_its_encoder(name):
+    properties.assert_a_batch_without_a_modality_leaves_its_encoder(name)
+
+
+def test_odd_batches_do_no_harm(name):
+    properties.assert_odd_batches_do_no_harm(name)
+
+
+def test_trains_beside_what_cannot_learn(name):
+    properties.assert_trains_beside_what_cannot_learn(name)
+
+
 def test_micro_batches_add_up(name):
     if name == "bogc":
         pytest.skip("the running curvature and the norm are those of a micro-batch, by design")

@@ -18,6 +18,39 @@ def test_padding_of_text_is_not_seen():
     torch.testing.assert_close(encoder(padded), encoder(short))
 
 
+@pytest.mark.parametrize("kind", [SequenceEncoder, TextEncoder])
+def test_padding_does_not_leak_while_training(kind):
+    """Neither into features nor into a gradient; and the padding's own embedding is not learnt."""
+    found = []
+    for steps in (4, 9):
+        torch.manual_seed(0)
+        if kind is TextEncoder:
+            encoder, inputs = kind((9,), vocabulary=20, width=8, heads=2), torch.randint(1, 20, (3, 4))
+        else:
+            encoder, inputs = kind((9, 3), width=8, heads=2).double(), torch.randn(3, 4, 3).double()
+        inputs = torch.cat([inputs, inputs.new_zeros(3, steps - 4, *inputs.shape[2:])], dim=1)
+        inputs[2] = 0  # nothing but padding
+        features = encoder.double()(inputs)
+        features.square().sum().backward()
+        found.append([features.detach(), *(p.grad for p in encoder.parameters() if p.grad is not None)])
+        assert kind is not TextEncoder or (encoder.embedding.weight.grad[0] == 0).all()
+    # up to sums over more terms, all zero, in 64 bits
+    torch.testing.assert_close(found[1], found[0], rtol=1e-10, atol=1e-12)
+    assert all(value.isfinite().all() for value in found[1])
+
+
+def test_a_text_of_nothing_but_padding_is_the_class_token_alone():
+    encoder = TextEncoder((6,), vocabulary=20, width=8, heads=2).eval()
+    empty = encoder(torch.zeros(1, 6).long())
+    torch.testing.assert_close(empty[0], encoder.tokens.layers(encoder.tokens.token.expand(1, 1, 8))[0, 0])
+    with torch.no_grad():  # PyTorch's fast path
+        torch.testing.assert_close(encoder(torch.zeros(1, 6).long()), empty)
+        both = torch.tensor([[0] * 6, [3, 4, 5, 0, 0, 0]])
+        torch.testing.assert_close(encoder(both)[:1], empty)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert encoder(both).isfinite().all()
+
+
 def test_order_matters():
     encoder = TextEncoder((4,), vocabulary=20, width=8, heads=2).eval()
     words = torch.tensor([[1, 2, 3, 4]])
