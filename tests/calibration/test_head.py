@@ -117,6 +117,20 @@ def test_half_precision_leaves_the_memory_alone():
     assert head().count.dtype == torch.float64
 
 
+@pytest.mark.parametrize("structure", list(ADDITIVE))
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_default_dtype_of_half_precision_leaves_the_memory_alone(dtype, structure):
+    """Loaders of large models set it while they build modules."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        built = HeadPosterior(3, 9, likelihood("cross_entropy"), structure, True, 0.8, None, 0.9, 1, 4)
+    finally:
+        torch.set_default_dtype(before)
+    usual = HeadPosterior(3, 9, likelihood("cross_entropy"), structure, True, 0.8, None, 0.9, 1, 4)
+    assert_close(dict(built.named_buffers()), dict(usual.named_buffers()))
+
+
 def test_the_posterior_comes_in_the_precision_of_what_is_seen():
     posterior = head("kronecker").float()
     _, seen, _ = shown()

@@ -49,7 +49,8 @@ class HeadPosterior(nn.Module):
             self.register_buffer("count", torch.zeros(()))
             for name, value in kind.empty(outputs, width, rank).items():
                 self.register_buffer(f"sum_{name}", value)
-            zero = torch.zeros(())
+            self._apply(lambda value: value)  # in float32 at least, whatever the default dtype is
+            zero = torch.zeros_like(self.count)
             prior = kind.from_statistics(self._buffers_of("sum_"), zero, zero, prior_precision)
             for name, value in state(prior).items():
                 self.register_buffer(f"posterior_{name}", value)
@@ -106,7 +107,9 @@ class HeadPosterior(nn.Module):
         # In half precision a sum over thousands of samples stops growing: `.half()` and `.to(bfloat16)` pass it by.
         def at_least_single(value: Tensor) -> Tensor:
             moved = fn(value)
-            return value.to(moved.device) if moved.is_floating_point() and moved.dtype.itemsize < 4 else moved
+            if not moved.is_floating_point() or moved.dtype.itemsize >= 4:
+                return moved
+            return value.to(moved.device, torch.promote_types(value.dtype, torch.float32))
 
         result: Self = super()._apply(at_least_single, recurse)  # type: ignore[no-untyped-call]
         return result
