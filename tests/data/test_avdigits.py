@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -90,6 +92,8 @@ def test_audio_is_scaled_on_train_and_images_to_one(prepared):
 
 
 def test_errors(prepared):
+    with pytest.raises(DataError, match="images_per_clip=0: give a whole number from 1"):
+        load("avdigits", root=prepared, images_per_clip=0)
     with pytest.raises(DataError, match="images_per_clip=40: the train images have only 60 of digit 0; use fewer"):
         load("avdigits", root=prepared, images_per_clip=40)
     with pytest.raises(DataError, match=r"unknown protocol 'speakers'. Did you mean 'speaker'\?"):
@@ -102,6 +106,50 @@ def test_errors(prepared):
         load("avdigits", root=prepared, protocol="speaker", pairs="published")
     with pytest.raises(DataError, match=r"no pairs.npz in"):
         load("avdigits", root=prepared, pairs="published")
+
+
+def beside(prepared, folder, **changes) -> Path:
+    """The prepared files in another folder, with published pairs that fit; ``changes`` replaces arrays of pairs."""
+    for name in ("mnist.npz", "fsdd.npz"):
+        (folder / name).symlink_to(prepared / name)
+    stored, image = clips(prepared), np.load(prepared / "mnist.npz")
+    pairs = {}
+    for part, rows in (("train", stored["take"] >= 5), ("test", stored["take"] < 5)):
+        pairs[f"{part}_audio"] = np.flatnonzero(rows)
+        first = [np.flatnonzero(image[f"y_{part}"] == digit)[0] for digit in range(10)]
+        pairs[f"{part}_image"] = np.array(first)[stored["label"][rows]]
+    np.savez(folder / "pairs.npz", **(pairs | changes))
+    return folder
+
+
+def test_published_pairs_are_taken_as_they_are(prepared, tmp_path):
+    splits = load("avdigits", root=beside(prepared, tmp_path), pairs="published")
+    assert [len(part) for part in splits.parts().values()] == [60, 150, 150]
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_published_pairs_of_another_release_are_refused(prepared, tmp_path, part):
+    take = clips(prepared)["take"]
+    shifted = np.roll(np.flatnonzero(take < 5 if part == "test" else take >= 5), 7)
+    folder = beside(prepared, tmp_path, **{f"{part}_audio": shifted})
+    with pytest.raises(
+        DataError, match=r"pairs.npz does not fit the .* clips of fsdd.npz .*; take the three files from"
+    ):
+        load("avdigits", root=folder, pairs="published")
+
+
+def test_a_training_clip_among_the_published_test_pairs_is_refused(prepared, tmp_path):
+    stored = clips(prepared)
+    swapped = np.flatnonzero(stored["take"] < 5)
+    swapped[0] = np.flatnonzero((stored["take"] >= 5) & (stored["label"] == stored["label"][swapped[0]]))[0]
+    with pytest.raises(DataError, match="does not fit the test clips"):
+        load("avdigits", root=beside(prepared, tmp_path, test_audio=swapped), pairs="published")
+
+
+def test_recordings_without_training_takes_are_named(tmp_path):
+    prepare("avdigits", write_originals(tmp_path / "raw", images=3, takes=7, speakers=("ann",)), tmp_path / "out")
+    with pytest.raises(DataError, match=r"protocol='official': there is no clip for train .*; prepare all recordings"):
+        load("avdigits", root=tmp_path / "out")
 
 
 def test_the_compact_files(real_data):

@@ -33,5 +33,8 @@ def test_broken_files_are_named(tmp_path):
     plain.write_bytes(gzip.compress(b""))
     with pytest.raises(DataError, match="y: it does not begin like an IDX file"):
         read_idx(plain)
+    write_idx(plain, np.zeros((0, 4)))
+    with pytest.raises(DataError, match=r"y: shape \(0, 4\) holds no value; fetch the original file"):
+        read_idx(plain)
     with pytest.raises(DataError, match="gone: not readable"):
         read_idx(tmp_path / "gone")

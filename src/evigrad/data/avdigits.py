@@ -67,11 +67,14 @@ def load_avdigits(
     ``pairs.npz`` (official protocol only). Reads the compact files mnist.npz and fsdd.npz;
     :func:`~evigrad.data.prepare` makes them from the originals.
     """
+    if images_per_clip < 1:
+        raise DataError(f"images_per_clip={images_per_clip!r}: give a whole number from 1")
     folder = folder_of("avdigits", root, ["mnist.npz", "fsdd.npz"])
     halves = _halves(read_arrays(folder / "mnist.npz"), read_arrays(folder / "fsdd.npz"))
     clips, line = _clips(halves, protocol, speakers)
     if pairs == "published" and protocol == "official":
         paired = _published(read_arrays(folder_of("avdigits", folder, ["pairs.npz"]) / "pairs.npz"), clips)
+        _check_pairs(halves, paired, clips)
     elif pairs == "drawn":
         paired = _draw(halves, clips, images_per_clip, seed)
     else:
@@ -116,6 +119,9 @@ def _clips(halves: Halves, protocol: str, speakers: tuple[str, str] | None) -> t
         line = f"speaker-disjoint split: {held[0]} validation, {held[1]} test, others train"
     else:
         raise nearest("protocol", protocol, INFO.protocols)
+    for part, chosen in where.items():
+        if not chosen.any():
+            raise DataError(f"protocol={protocol!r}: there is no clip for {part} ({line}); prepare all recordings")
     return {part: chosen.nonzero()[:, 0] for part, chosen in where.items()}, line
 
 
@@ -150,6 +156,19 @@ def _published(pairs: Mapping[str, Any], clips: dict[str, Tensor]) -> dict[str, 
         "validation": (known["train_audio"][held], known["train_image"][held]),
         "test": (known["test_audio"], known["test_image"]),
     }
+
+
+def _check_pairs(halves: Halves, paired: dict[str, tuple[Tensor, Tensor]], clips: dict[str, Tensor]) -> None:
+    """Pairs are row numbers: beside files whose rows lie in another order they would pair different digits."""
+    for part, (audio, image) in paired.items():
+        digits = halves.digits["test" if part == "test" else "train"]
+        inside = bool((audio < len(halves.label)).all() and (image < len(digits)).all())
+        same = inside and torch.equal(halves.label[audio], digits[image]) and bool(torch.isin(audio, clips[part]).all())
+        if not same:
+            raise DataError(
+                f"pairs='published': pairs.npz does not fit the {part} clips of fsdd.npz and the images of mnist.npz; "
+                "take the three files from one release, or use 'drawn'"
+            )
 
 
 def _splits(halves: Halves, paired: dict[str, tuple[Tensor, Tensor]], line: str) -> Splits:

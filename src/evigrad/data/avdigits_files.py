@@ -28,14 +28,17 @@ def read_mnist(source: Path, problems: list[str]) -> tuple[dict[str, Any], list[
         for key, kind in (("x", "images?idx3-ubyte*"), ("y", "labels?idx1-ubyte*")):
             pattern = stem.format(kind)
             found = sorted(
-                path for path in source.rglob(pattern) if path.suffix in (".gz", "", ".idx3-ubyte", ".idx1-ubyte")
+                path
+                for path in source.rglob(pattern)
+                # Some copies put each file into a folder of the same name.
+                if path.suffix in (".gz", "", ".idx3-ubyte", ".idx1-ubyte") and path.is_file()
             )
             if not found:
                 problems.append(f"{pattern}: not found; put MNIST's four IDX files (.gz or not) below {source}")
                 continue
             files.append(found[0])
             try:
-                arrays[f"{key}_{part}"] = read_idx(found[0]).numpy()
+                arrays[f"{key}_{part}"] = _digits(found[0], key)
             except DataError as error:
                 problems.append(str(error))
     for part in IMAGES:
@@ -45,20 +48,34 @@ def read_mnist(source: Path, problems: list[str]) -> tuple[dict[str, Any], list[
     return arrays, files
 
 
+def _digits(path: Path, key: str) -> Any:
+    values = read_idx(path)
+    if key == "x" and values.shape[1:] != (28, 28):
+        raise DataError(f"{path}: shape {tuple(values.shape)}, MNIST's images are [N, 28, 28]; fetch the original file")
+    if key == "y" and (values.ndim != 1 or int(values.max()) > 9):
+        what = f"shape {tuple(values.shape)} and labels up to {int(values.max())}"
+        raise DataError(f"{path}: {what}, MNIST's labels are [N], 0 to 9; fetch the original file")
+    return values.numpy()
+
+
 def read_fsdd(source: Path, problems: list[str], progress: Progress) -> tuple[dict[str, Any], list[Path]]:
     """Log-mel bytes [clips, 64, 64], label, speaker, take of the wav files below ``source``, and the files used."""
     numpy = require("numpy", "train")
-    files = sorted(source.rglob("*.wav"))
+    files = sorted(path for path in source.rglob("*.wav") if path.is_file())
     if not files:
         problems.append(f"recordings/*.wav: not found; put the folder free-spoken-digit-dataset below {source}")
     bank = mel_filter_bank(BINS, WINDOW, RATE, low=50.0)
     clips: list[Tensor] = []
     names: list[tuple[int, str, int]] = []
     used = []
+    seen: dict[str, Path] = {}
     for done, path in enumerate(files, 1):
         progress(done, len(files), path.name)
         try:
             names.append(_name(path))
+            if path.name in seen:
+                raise DataError(f"{path}: the same clip as {seen[path.name]}; remove one of them")
+            seen[path.name] = path
             clips.append(quantise(clip_log_mel(path, bank)))
             used.append(path)
         except DataError as error:

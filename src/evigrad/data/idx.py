@@ -31,4 +31,6 @@ def read_idx(path: str | Path) -> Tensor:
         raise DataError(
             f"{path}: {len(content)} bytes for shape {tuple(shape)}, which needs {expected}; fetch it again"
         )
+    if not content:
+        raise DataError(f"{path}: shape {tuple(shape)} holds no value; fetch the original file")
     return torch.frombuffer(content, dtype=torch.uint8).view(shape)
