@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -68,6 +70,36 @@ def test_images_and_labels_of_different_sets(tmp_path):
     write_idx(source / "t10k-labels-idx1-ubyte", np.zeros(7))
     with pytest.raises(DataReportError, match="MNIST test: 30 images but 7 labels"):
         prepare("avdigits", source, tmp_path / "out")
+
+
+def test_other_images_labels_and_clips_that_are_there_twice_are_named(tmp_path):
+    source = write_originals(tmp_path / "raw", images=3, takes=1)
+    write_idx(source / "t10k-images-idx3-ubyte", np.zeros((30, 20, 20)))
+    write_idx(source / "t10k-labels-idx1-ubyte", np.full(30, 11))
+    (source / "copy").mkdir()
+    (source / "copy" / "0_ann_0.wav").write_bytes((source / "recordings" / "0_ann_0.wav").read_bytes())
+    with pytest.raises(DataReportError) as caught:
+        prepare("avdigits", source, tmp_path / "out")
+    images, labels, clip = caught.value.problems
+    assert "t10k-images-idx3-ubyte: shape (30, 20, 20), MNIST's images are [N, 28, 28]; fetch the original" in images
+    assert "t10k-labels-idx1-ubyte: shape (30,) and labels up to 11, MNIST's labels are [N], 0 to 9; fetch" in labels
+    assert "recordings/0_ann_0.wav: the same clip as" in clip
+    manifest = prepare(
+        "avdigits", write_originals(tmp_path / "raw", images=3, takes=1), tmp_path / "out", allow_bad=True
+    )
+    assert len(manifest["problems"]) == 1
+    with np.load(tmp_path / "out" / "fsdd.npz") as fsdd:
+        assert len(fsdd["label"]) == len(fsdd["logmel_u8"]) == 30
+
+
+def test_files_in_a_folder_of_their_own_name_are_found(tmp_path):
+    source = write_originals(tmp_path / "raw", images=3, takes=1)
+    content = (source / "t10k-images-idx3-ubyte").read_bytes()
+    (source / "t10k-images-idx3-ubyte").unlink()
+    (source / "t10k-images-idx3-ubyte").mkdir()
+    (source / "t10k-images-idx3-ubyte" / "t10k-images-idx3-ubyte").write_bytes(content)
+    (source / "clips.wav").mkdir()
+    assert prepare("avdigits", source, tmp_path / "out")["problems"] == []
 
 
 def test_a_table_becomes_views_that_read_the_same(tmp_path):
@@ -168,7 +200,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez_compressed", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=r"No space left on device; nothing was written: .*/out"):
         prepare("avdigits", write_originals(tmp_path / "raw", images=3, takes=1), tmp_path / "out")
     assert files(tmp_path) == {"raw"}
 
@@ -180,6 +212,90 @@ def test_errors(tmp_path):
         prepare("avdigit", tmp_path, tmp_path / "out")
     with pytest.raises(DataError, match=r"source=.*gone': no such file or folder"):
         prepare("avdigits", tmp_path / "gone", tmp_path / "out")
+
+
+def mine(folder, **more):
+    folder.mkdir()
+    for name, array in {"y": np.arange(20) % 2, "a": np.ones((20, 2)), "b": np.ones((20, 3)), **more}.items():
+        np.save(folder / f"{name}.npy", array)
+    return folder
+
+
+def test_chosen_views_alone_are_written(tmp_path):
+    source = mine(tmp_path / "mine", present_a=np.arange(20) > 3, present_b=np.arange(20) > 3)
+    with pytest.raises(DataReportError, match="row 0: no view is there; remove the row"):
+        prepare("views", source, tmp_path / "out")
+    np.save(source / "present_a.npy", np.arange(20) > -1)
+    prepare("views", source, tmp_path / "out", views=["a"])
+    assert load("views", path=tmp_path / "out").train.modalities == {"a": (2,)}
+    with np.load(tmp_path / "out" / "views.npz") as arrays:
+        assert sorted(arrays) == ["a", "present_a", "y"]
+
+
+def test_a_prepared_folder_can_be_prepared_and_is_named_as_the_source(tmp_path):
+    prepare("views", mine(tmp_path / "mine"), tmp_path / "out")
+    manifest = prepare("views", tmp_path / "out", tmp_path / "again")
+    assert [entry["file"] for entry in manifest["sources"]] == ["views.npz"]
+
+
+def test_a_release_is_found_below_the_folder_of_all_and_no_other_file_is_taken_for_it(tmp_path):
+    arrays = {"y": np.arange(60) % 15, "view_names": np.array(["gist20"]), "x0": np.ones((60, 20))}
+    (tmp_path / "all" / "scene15").mkdir(parents=True)
+    np.savez(
+        tmp_path / "all" / "scene15" / "scene15.npz", **arrays, train_idx=np.arange(45), test_idx=np.arange(45, 60)
+    )
+    assert len(prepare("scene15", tmp_path / "all", tmp_path / "out")["sources"]) == 1
+    np.savez(tmp_path / "all" / "scene15" / "other.npz", y=np.arange(3))
+    with pytest.raises(
+        DataError, match=r"other.npz': the file of 'scene15' is called scene15.npz; give it or its folder"
+    ):
+        prepare("scene15", tmp_path / "all" / "scene15" / "other.npz", tmp_path / "new")
+
+
+def test_modalities_of_a_prepared_table_keep_the_order_of_its_columns(tmp_path):
+    split = ["train"] * 10 + ["validation"] * 5 + ["test"] * 5
+    table = write_table(tmp_path / "raw", split=split)
+    lines = [line.split(",") for line in table.read_text(encoding="utf-8-sig").splitlines()]
+    # The first row has no image, so that the order in which files are met is not that of the columns.
+    table.write_text("\n".join(",".join([cells[1], cells[0], *cells[2:]]) for cells in lines))
+    prepare("table", table, tmp_path / "out", **OPTIONS)
+    assert list(load("table", path=table, **OPTIONS).train.modalities) == ["image", "audio"]
+    assert list(load("views", path=tmp_path / "out").train.modalities) == ["image", "audio"]
+
+
+def test_places_that_cannot_be_written_are_named_and_links_stay(tmp_path):
+    source = mine(tmp_path / "mine")
+    (tmp_path / "file").write_text("")
+    for out in ("file", "file/below"):
+        with pytest.raises(DataError, match=r"out='.*': .*file is a file; choose another folder"):
+            prepare("views", source, tmp_path / out)
+    (tmp_path / "junk").mkdir()
+    (tmp_path / "junk" / "manifest.json").write_text("junk")
+    with pytest.raises(DataError, match="is not empty and holds something else"):
+        prepare("views", source, tmp_path / "junk")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    prepare("views", source, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert files(tmp_path / "real") == {"views.npz", "manifest.json"}
+    with pytest.raises(DataError, match=r"unknown option for preparing 'views': 'vews'. Did you mean 'views'\?"):
+        prepare("views", source, tmp_path / "out", vews=["a"])
+    with pytest.raises(DataError, match=r"unknown option for preparing 'table': 'rat'. Did you mean 'rate'\?"):
+        prepare("table", source, tmp_path / "out", rat=8000)
+
+
+def test_killed_in_the_middle_nothing_is_half_written(tmp_path):
+    # The process ends without any clean-up in the middle of the second file, as by SIGKILL or a power cut.
+    code = (
+        "import os, sys, numpy, evigrad.data as data\n"
+        "numpy.savez_compressed = lambda file, **_: (file.write(b'half'), file.flush(), os._exit(9))\n"
+        "data.prepare('views', sys.argv[1], sys.argv[2])\n"
+    )
+    words = [sys.executable, "-c", code, str(mine(tmp_path / "mine")), str(tmp_path / "out")]
+    assert subprocess.run(words, check=False).returncode == 9
+    assert not (tmp_path / "out").exists()
+    prepare("views", tmp_path / "mine", tmp_path / "out")
+    assert verify(tmp_path / "out") == []
 
 
 def contents(path) -> dict[str, np.ndarray]:

@@ -25,9 +25,7 @@ def read_arrays(path: Path) -> Arrays:
     numpy = require("numpy", "train")
     if not path.exists():
         raise DataError(f"{path}: no such file or folder; give an npz file or a folder of npy files")
-    if (path / "views.npz").is_file():
-        path = path / "views.npz"
-    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
+    files = array_files(path)
     arrays: dict[str, Any] = {}
     problems = []
     for file in files:
@@ -40,6 +38,13 @@ def read_arrays(path: Path) -> Arrays:
     if problems:
         raise DataReportError(str(path), problems)
     return arrays
+
+
+def array_files(path: Path) -> list[Path]:
+    """The files that :func:`read_arrays` reads."""
+    if (path / "views.npz").is_file():
+        return [path / "views.npz"]
+    return sorted(path.glob("*.npy")) if path.is_dir() else [path]
 
 
 def _contents(numpy: Any, file: Path) -> dict[str, Any]:

@@ -6,23 +6,27 @@ What is written appears all at once: a folder next to ``out`` is filled, synced 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from . import registry
-from .arrays import read_arrays
+from .arrays import array_files, read_arrays
 from .avdigits_files import Progress, read_fsdd, read_mnist
-from .errors import DataError, DataReportError, require
+from .cells import Decoding
+from .errors import DataError, DataReportError, nearest, require
+from .root import folder_of
 from .table_prepare import table_arrays
-from .views import views_from_arrays
+from .views import check_own, only, views_from_arrays
 
 MANIFEST = "manifest.json"
+TABLE_OPTIONS = ["label", "columns", *(field.name for field in fields(Decoding))]
 
 
 @dataclass
@@ -57,6 +61,7 @@ def prepare(
     if not source.exists():
         raise DataError(f"source={str(source)!r}: no such file or folder")
     _writable(out)
+    _check_options(name, options)
     made = PREPARERS[name](source, progress or _silent, **options)
     if made.problems and not (allow_bad and made.files):
         raise DataReportError(f"{name} from {source}", made.problems)
@@ -102,14 +107,16 @@ def _prepare_table(source: Path, progress: Progress, **options: Any) -> Prepared
 
 def _prepare_views(source: Path, progress: Progress, views: list[str] | None = None) -> Prepared:
     arrays = dict(read_arrays(source))
-    views_from_arrays(source.name, arrays, views)
+    check_own(source.name, views_from_arrays(source.name, arrays, views))
     progress(1, 1, source.name)
-    return Prepared({"views.npz": arrays}, sorted(source.glob("*.npy")) if source.is_dir() else [source])
+    return Prepared({"views.npz": only(arrays, views)}, array_files(source))
 
 
 def _released(name: str) -> Callable[..., Prepared]:
     def prepare_released(source: Path, progress: Progress) -> Prepared:
-        path = source / f"{name}.npz" if source.is_dir() else source
+        if source.is_file() and source.name != f"{name}.npz":
+            raise DataError(f"source={str(source)!r}: the file of {name!r} is called {name}.npz; give it or its folder")
+        path = folder_of(name, source if source.is_dir() else source.parent, [f"{name}.npz"]) / f"{name}.npz"
         registry.load(name, root=path.parent)
         progress(1, 1, path.name)
         return Prepared({f"{name}.npz": dict(read_arrays(path))}, [path])
@@ -127,6 +134,7 @@ PREPARERS: dict[str, Callable[..., Prepared]] = {
 
 def _write(out: Path, files: Mapping[str, Mapping[str, Any]], manifest: dict[str, Any]) -> dict[str, Any]:
     numpy = require("numpy", "train")
+    out = out.resolve()  # a link to a folder stays one
     out.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
@@ -142,13 +150,20 @@ def _write(out: Path, files: Mapping[str, Mapping[str, Any]], manifest: dict[str
             os.fsync(text.fileno())
         folder.chmod(0o755)
         _put(folder, out, manifest)
+    except OSError as error:
+        # numpy's own text says neither which file nor what was left.
+        why = error.strerror or str(error)
+        raise type(error)(error.errno, f"{why}; nothing was written", str(out)) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return manifest
 
 
 def _put(folder: Path, out: Path, manifest: dict[str, Any]) -> None:
-    before = json.loads((out / MANIFEST).read_text()) if (out / MANIFEST).is_file() else None
+    try:
+        before = json.loads((out / MANIFEST).read_text()) if (out / MANIFEST).is_file() else None
+    except ValueError:
+        before = None
     if before == json.loads(json.dumps(manifest)) and not verify(out):
         return
     if out.is_dir() and any(out.iterdir()):
@@ -156,8 +171,18 @@ def _put(folder: Path, out: Path, manifest: dict[str, Any]) -> None:
     folder.replace(out)
 
 
+def _check_options(name: str, options: Mapping[str, Any]) -> None:
+    given = inspect.signature(PREPARERS[name]).parameters
+    known = [key for key in given if key not in ("source", "progress", "options")] + TABLE_OPTIONS * (name == "table")
+    for option in options:
+        if option not in known:
+            raise nearest(f"option for preparing {name!r}:", option, known)
+
+
 def _writable(out: Path) -> None:
     parent = next(folder for folder in (out, *out.resolve().parents) if folder.exists())
+    if not parent.is_dir():
+        raise DataError(f"out={str(out)!r}: {parent} is a file; choose another folder")
     if not os.access(parent, os.W_OK):
         raise DataError(f"out={str(out)!r}: {parent} cannot be written to; choose another folder")
 

@@ -79,7 +79,8 @@ def _stack(good: list[dict[str, Tensor]], shapes: dict[str, Tensor], rows: list[
         "y": numpy.array([classes.index(row[label]) for row in rows]),
         "class_names": numpy.array(classes),
     }
-    for name, empty in shapes.items():
+    for name in (column for column in rows[0] if column in shapes):  # in the order of the table
+        empty = shapes[name]
         arrays[name] = torch.stack([values.get(name, empty) for values in good]).numpy()
         arrays[f"present_{name}"] = numpy.array([name in values for values in good])
     arrays["token_views"] = numpy.array([n for n, empty in shapes.items() if empty.dtype == torch.long], dtype="U")

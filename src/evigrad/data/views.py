@@ -112,12 +112,12 @@ def load_views(
     data = views_from_arrays(path.name, arrays, views, text_length, text)
     given = {part: arrays[f"{part}_idx"] for part in ("train", "validation", "test") if f"{part}_idx" in arrays}
     rows, line = partition(path.name, data.target, given, arrays.get("group"), split, seed, validation, test)
-    _check_own(path.name, data)
+    check_own(path.name, data)
     info = Info(**{**INFO.__dict__, "name": path.stem})
     return split_views(data, rows, info, f"{line}; scaling {scaling!r}; rows as paired in the file", scaling)
 
 
-def _check_own(source: str, data: Views) -> None:
+def check_own(source: str, data: Views) -> None:
     """What a published set may do and a set of one's own surely does by mistake."""
     if len(data.classes) < 2:
         raise DataError(f"{source}: 'y' has the one class {data.classes[0]!r}; give rows of at least two")
@@ -129,6 +129,16 @@ def _check_own(source: str, data: Views) -> None:
     problems = nowhere or [f"row {row}: no view is there; remove the row" for row in empty]
     if problems:
         raise DataReportError(source, problems)
+
+
+def only(arrays: Arrays, views: Iterable[str] | None) -> dict[str, Any]:
+    """``arrays`` without the views that ``views`` does not name (all stay if it is None)."""
+    if views is None:
+        return dict(arrays)
+    chosen = _chosen("", arrays, views)
+    kept = {name: arrays[key] for name, key in chosen.items()}
+    marks = {f"present_{name}": arrays[f"present_{name}"] for name in chosen if f"present_{name}" in arrays}
+    return kept | marks | {key: arrays[key] for key in RESERVED if key in arrays and key != "view_names"}
 
 
 def _unfit(name: str, array: Any, rows: int, tokens: bool) -> str:
