@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from evigrad.data import DataError, batches, ecml_conflict, stream, synthetic, whole
+from evigrad.data import DataError, Views, batches, ecml_conflict, stream, synthetic, whole
 
 
 def splits(missing: float = 0.2):
@@ -52,3 +52,10 @@ def test_errors():
     lone = parts.train.select(torch.tensor([0]))
     with pytest.raises(DataError, match=r"donors: no row of class '.' has modality '.'; pass more rows"):
         ecml_conflict(parts.test, lone, stream(0))
+
+
+def test_a_row_without_any_modality_is_left_alone():
+    nowhere = {"a": torch.tensor([True, False, True]), "b": torch.tensor([True, False, True])}
+    data = Views({"a": torch.randn(3, 2), "b": torch.randn(3, 2)}, torch.tensor([0, 1, 1]), "xy", "p", nowhere)
+    mixed = ecml_conflict(data, data, stream(0), share=1.0)
+    assert (mixed.hit["a"] | mixed.hit["b"]).tolist() == [True, False, True]

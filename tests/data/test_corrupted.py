@@ -2,11 +2,14 @@ import pytest
 import torch
 
 from evigrad.data import (
+    BlankWords,
     DataError,
     FeatureNoise,
     batches,
     corrupt,
     corrupt_batch,
+    ecml_conflict,
+    remove_at_random,
     stream,
     synthetic,
     whole,
@@ -66,3 +69,37 @@ def test_unknown_modalities_are_named():
         corrupt(data(), {"c": FeatureNoise(1.0)}, stream(0))
     with pytest.raises(DataError, match=r"unknown modality 'c'. Known: a, b"):
         corrupt_batch(whole(data()), {"c": FeatureNoise(1.0)}, stream(0))
+
+
+def test_probabilities_and_the_row_that_cannot_be_damaged_are_named():
+    with pytest.raises(DataError, match="probability=2: it must lie between 0 and 1"):
+        corrupt(data(), {"a": FeatureNoise(1.0)}, stream(0), probability=2)
+    with pytest.raises(DataError, match="probability=-1: it must lie between 0 and 1"):
+        corrupt_batch(whole(data()), {"a": FeatureNoise(1.0)}, stream(0), probability=-1)
+    with pytest.raises(DataError, match=r"row 0, modality 'a': word damage got a value of type torch.float32"):
+        whole(corrupt(data(), {"a": BlankWords(1.0)}, stream(0), probability=1))
+
+
+def test_wrappers_of_wrappers_never_touch_what_is_absent_and_read_the_same_in_workers():
+    plain = data(200)
+    gone = remove_at_random(plain, 0.3, stream(1))
+    noisy = corrupt(gone, {"a": FeatureNoise(1.0), "b": FeatureNoise(1.0)}, stream(2))
+    mixed = ecml_conflict(noisy, plain, stream(3))
+    last = remove_at_random(mixed, 0.3, stream(4))
+    batch, before = whole(last), whole(plain)
+    for name in ("a", "b"):
+        assert torch.equal(batch.present[name], before.present[name] & ~gone.hit[name] & ~last.hit[name])
+        assert batch.inputs[name][~batch.present[name]].eq(0).all()
+        assert not (noisy.hit[name] & ~gone.present[name]).any()
+        assert not (mixed.hit[name] & ~noisy.present[name]).any()
+        untouched = batch.present[name] & ~noisy.hit[name] & ~mixed.hit[name]
+        assert untouched.any()
+        assert torch.equal(batch.inputs[name][untouched], before.inputs[name][untouched])
+        for row in mixed.hit[name].nonzero()[:, 0].tolist():
+            donor = plain[int(mixed.donor[name][row])]
+            assert int(donor.target) == (int(plain.target[row]) + 1) % len(plain.classes)
+            if batch.present[name][row]:
+                assert torch.equal(batch.inputs[name][row], donor.inputs[name])
+    for part in batches(last, 64, workers=2):
+        assert all(torch.equal(part.inputs[name], batch.inputs[name][part.index]) for name in part.inputs)
+    assert len(last.protocol.split("; ")) >= 5

@@ -91,3 +91,26 @@ def test_errors():
         PixelNoise(1)(torch.zeros(5), stream(0))
     with pytest.raises(DataError, match=r"values from -1 to 1; apply it before normalising, in \[0, 1\]"):
         PixelNoise(1)(torch.tensor([[[-1.0, 1.0]]]), stream(0))
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda: FeatureNoise(-1.0), "std=-1.0: a standard deviation is a number from 0"),
+        (lambda: PixelNoise(math.nan), "std=nan: a standard deviation is a number from 0"),
+        (lambda: SaltAndPepper(3), "density=3: it must lie between 0 and 1"),
+        (lambda: BlankWords(-0.1), "probability=-0.1: it must lie between 0 and 1"),
+        (lambda: TimeMask(1.5), "share=1.5: it must lie between 0 and 1"),
+        (
+            lambda: FeatureNoise(1.0)(torch.ones(3).long(), stream(0)),
+            r"of type torch.int64; it needs floats, not tokens",
+        ),
+        (
+            lambda: BlankWords(1.0)(torch.ones(3), stream(0)),
+            r"of type torch.float32; it needs token ids, whole numbers",
+        ),
+    ],
+)
+def test_damage_that_cannot_be_is_named(damage, text):
+    with pytest.raises(DataError, match=text):
+        damage()

@@ -135,3 +135,15 @@ def test_errors():
         apply_noise("qmf_rgbd", pairs(), 1, stream(0), kind="gausian")
     with pytest.raises(DataError, match="share=2: the share of rows must lie between 0 and 1"):
         apply_noise("fuml_noise", views(10), 1, stream(0), share=2)
+
+
+@pytest.mark.parametrize("name", NOISE)
+@pytest.mark.parametrize("level", [-1, float("nan")])
+def test_levels_below_zero_are_named(name, level):
+    with pytest.raises(DataError, match=f"noise protocol '{name}': level={level}: give a number from 0"):
+        apply_noise(name, views(10), level, stream(0))
+
+
+def test_unknown_flags_are_named():
+    with pytest.raises(DataError, match=r"unknown flag of noise protocol 'qmf_rgbd': 'lowre'. Did you mean 'lower'\?"):
+        apply_noise("qmf_rgbd", pairs(), 1, stream(0), lowre="wrap")

@@ -155,6 +155,10 @@ def test_by_name_with_splits():
     [
         ({"classes": 1}, "classes=1: give at least 2"),
         ({"noise": (0.0, 1.0)}, r"noise=\(0.0, 1.0\): give the smallest and the largest"),
+        ({"noise": (1.0, 2.0, 3.0)}, r"noise=\(1.0, 2.0, 3.0\): give the smallest and the largest"),
+        ({"sizes": (5, 5)}, r"sizes=\(5, 5\): give the rows of train, validation and test, each at least 1"),
+        ({"sizes": (0, 5, 5)}, r"sizes=\(0, 5, 5\): give the rows"),
+        ({"features": 0}, "features={'strong': 0, 'weak': 0}: give each modality at least 1"),
         ({"conflict": 1.5}, "conflict=1.5: it must lie between 0 and 1"),
         ({"redundancy": -1}, "redundancy=-1: it must lie between 0 and 1"),
         ({"missing": 1.0}, r"probability=1.0: it must lie in \[0, 1\)"),

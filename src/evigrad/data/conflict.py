@@ -59,6 +59,8 @@ def ecml_conflict(
     table = {name: torch.full((len(dataset),), -1) for name in names}
     for row in torch.randperm(len(dataset), generator=generator)[: round(share * len(dataset))].tolist():
         choices = [name for name in names if there[name][row]]
+        if not choices:
+            continue  # a row without any modality has none to contradict the others
         name = choices[int(torch.randint(len(choices), (), generator=generator))]
         wanted = (int(dataset.target[row]) + 1) % len(dataset.classes)
         rows = ((donors.target == wanted) & donors_there[name]).nonzero()[:, 0]

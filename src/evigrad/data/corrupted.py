@@ -15,7 +15,7 @@ from torch import Tensor
 from .batch import Altered, Batch
 from .corruption import Damage
 from .dataset import MultimodalDataset
-from .errors import nearest
+from .errors import DataError, nearest
 from .seeding import seeds
 from .wrapped import Wrapped, fetch
 
@@ -52,7 +52,11 @@ class CorruptedDataset(Wrapped):
             values = list(inputs[name])
             for at, row in enumerate(rows):
                 if self.hit[name][row]:
-                    values[at] = damage(values[at], torch.Generator().manual_seed(int(self.seeds[name][row])))
+                    generator = torch.Generator().manual_seed(int(self.seeds[name][row]))
+                    try:
+                        values[at] = damage(values[at], generator)
+                    except DataError as error:
+                        raise DataError(f"row {row}, modality {name!r}: {error}") from error
             inputs[name] = torch.stack(values)
         return replace(batch, inputs=inputs)
 
@@ -64,6 +68,7 @@ def corrupt(
     probability: float = 0.5,
 ) -> CorruptedDataset:
     """Each modality named in ``damage`` is hit with ``probability``, independently of the others."""
+    _check(probability)
     hit = {name: torch.rand(len(dataset), generator=generator) < probability for name in damage}
     return CorruptedDataset(dataset, damage, hit, generator, f"{damage} with probability {probability} each")
 
@@ -72,6 +77,7 @@ def corrupt_batch(
     batch: Batch, damage: Mapping[str, Damage], generator: torch.Generator, probability: float = 0.5
 ) -> Altered:
     """The same for one batch, for training: fresh noise each time, recorded in ``hit``."""
+    _check(probability)
     inputs, hit = dict(batch.inputs), {}
     for name, do in damage.items():
         if name not in inputs:
@@ -80,3 +86,8 @@ def corrupt_batch(
         hit[name] = chosen & batch.present[name]
         inputs[name] = torch.stack([do(x, generator) if h else x for x, h in zip(inputs[name], hit[name], strict=True)])
     return Altered(replace(batch, inputs=inputs), hit)
+
+
+def _check(probability: float) -> None:
+    if not 0 <= probability <= 1:
+        raise DataError(f"probability={probability}: it must lie between 0 and 1")

@@ -27,7 +27,12 @@ class FeatureNoise:
 
     std: float
 
+    def __post_init__(self) -> None:
+        _check_std(self.std)
+
     def __call__(self, value: Tensor, generator: torch.Generator) -> Tensor:
+        if not value.is_floating_point():
+            raise DataError(f"feature noise got a value of type {value.dtype}; it needs floats, not tokens or bytes")
         return value + self.std * torch.randn(value.shape, generator=generator)
 
 
@@ -45,6 +50,7 @@ class PixelNoise:
     lower: str = "clip"
 
     def __post_init__(self) -> None:
+        _check_std(self.std)
         if self.lower not in ("clip", "wrap"):
             raise nearest("value of lower", self.lower, ("clip", "wrap"))
 
@@ -61,6 +67,9 @@ class SaltAndPepper:
 
     density: float = 0.1
 
+    def __post_init__(self) -> None:
+        _check_share("density", self.density)
+
     def __call__(self, value: Tensor, generator: torch.Generator) -> Tensor:
         chance = torch.rand(value.shape[-2:], generator=generator)
         pixels = _bytes(value).masked_fill(chance < self.density / 2, 0.0)
@@ -74,7 +83,12 @@ class BlankWords:
     probability: float
     blank: int = 1
 
+    def __post_init__(self) -> None:
+        _check_share("probability", self.probability)
+
     def __call__(self, value: Tensor, generator: torch.Generator) -> Tensor:
+        if value.is_floating_point():
+            raise DataError(f"word damage got a value of type {value.dtype}; it needs token ids, whole numbers")
         chance = torch.rand(value.shape, generator=generator)
         return value.masked_fill((chance < self.probability) & (value != 0), self.blank)
 
@@ -88,6 +102,9 @@ class TimeMask:
 
     share: float
 
+    def __post_init__(self) -> None:
+        _check_share("share", self.share)
+
     def __call__(self, value: Tensor, generator: torch.Generator) -> Tensor:
         length = value.shape[-1]
         width = round(self.share * length)
@@ -95,6 +112,16 @@ class TimeMask:
         masked = value.clone()
         masked[..., start : start + width] = value.min()
         return masked
+
+
+def _check_std(std: float) -> None:
+    if not 0 <= std < float("inf"):
+        raise DataError(f"std={std}: a standard deviation is a number from 0")
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise DataError(f"{name}={value}: it must lie between 0 and 1")
 
 
 def _bytes(value: Tensor) -> Tensor:

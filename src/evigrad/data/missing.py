@@ -69,7 +69,7 @@ class MissingDataset(Wrapped):
         self.present = {name: there & ~self.hit[name] for name, there in self.present.items()}
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
-        index = torch.as_tensor(rows)
+        index = torch.as_tensor(rows, dtype=torch.long)
         return _mask(fetch(self.dataset, rows), torch.stack([there[index] for there in self.present.values()], 1)).batch
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import torch
@@ -105,6 +106,12 @@ def apply_noise(
     """A noise protocol by its name."""
     if protocol not in NOISE:
         raise nearest("noise protocol", protocol, NOISE)
+    if not 0 <= level < float("inf"):
+        raise DataError(f"noise protocol {protocol!r}: level={level}: give a number from 0")
+    known = list(inspect.signature(NOISE[protocol]).parameters)[3:]
+    for flag in flags:
+        if flag not in known:
+            raise nearest(f"flag of noise protocol {protocol!r}:", flag, known)
     return NOISE[protocol](dataset, level, generator, **flags)
 
 

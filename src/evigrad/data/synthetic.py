@@ -108,6 +108,8 @@ def synthetic(
     """
     strengths = dict(signal or {"strong": 3.0, "weak": 1.0})
     widths = dict(features) if isinstance(features, Mapping) else dict.fromkeys(strengths, features)
+    if len(sizes) != 3 or min(sizes) < 1:
+        raise DataError(f"sizes={sizes}: give the rows of train, validation and test, each at least 1")
     _check(
         strengths,
         widths,
@@ -187,16 +189,18 @@ def _log(value: float) -> Tensor:
 def _check(
     signal: Mapping[str, float],
     widths: Mapping[str, int],
-    noise: tuple[float, float],
+    noise: Sequence[float],
     rates: Mapping[str, float],
     classes: int,
 ) -> None:
     if classes < 2:
         raise DataError(f"classes={classes}: give at least 2")
-    if not 0 < noise[0] <= noise[1]:
+    if len(noise) != 2 or not 0 < noise[0] <= noise[1]:
         raise DataError(f"noise={noise}: give the smallest and the largest standard deviation, both positive")
     for name, rate in rates.items():
         if not 0 <= rate <= 1:
             raise DataError(f"{name}={rate}: it must lie between 0 and 1")
+    if min(widths.values()) < 1:
+        raise DataError(f"features={dict(widths)}: give each modality at least 1")
     if set(widths) != set(signal):
         raise DataError(f"features names {sorted(widths)}, signal names {sorted(signal)}; name the same modalities")
