@@ -234,6 +234,7 @@ def test_the_stated_error_holds_at_the_default_number_of_probes():
     assert errors.square().mean().sqrt() < 1.05 * stated
     assert errors.square().mean().sqrt() > 0.5 * stated  # the bound is no idle one
     assert errors.mean(0).abs().max() < 4.5 * stated / 200**0.5
+    assert errors.mean().abs() < 0.035  # 4 standard errors; dividing out the probes' own mean would take off 1/16
 
 
 @pytest.mark.parametrize(
@@ -455,3 +456,23 @@ def test_a_sample_without_any_modality_has_a_loss_but_no_curvature():
     wanted = torch.einsum("bce,bd,bk->cdek", curvature, seen, seen)
     torch.testing.assert_close(criterion.calibration.joint.sum_curvature, wanted)
     assert criterion.calibration.joint.count == 3
+
+
+@pytest.mark.parametrize("moments", ["monte_carlo", "exact"])
+def test_draws_through_a_module_vary_about_their_own_mean(moments):
+    """Twenty outputs of weight zero: their random weights shift the mean gradient by several standard deviations."""
+    outputs, count = 20, 2000
+    output, heads = nn.Linear(2 * K, outputs), {name: nn.Linear(K, outputs) for name in NAMES}
+    nn.init.zeros_(output.weight)
+    nn.init.zeros_(output.bias)
+    features, target = data()[0], torch.zeros(B, outputs)
+    options = {"loss": "square", "evidence_power": 1.0, "variance_floor": 0.0}
+    closed = CalibratedLoss(heads, output, moments="exact", **options)
+    drawn = CalibratedLoss(
+        heads, joint=SecretConcatenation(output), moments=moments, draws=count,
+        generator=torch.Generator().manual_seed(0), **options,
+    )  # fmt: skip
+    ratio = estimated_variance(drawn, features, target) / estimated_variance(closed, features, target)
+    # The standard error of a variance is sqrt(2/n), 3.2 %, and somewhat more for products of normal variables.
+    assert (ratio - 1).abs().max() < 0.25
+    assert (ratio.mean() - 1).abs() < 0.05
