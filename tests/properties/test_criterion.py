@@ -262,6 +262,24 @@ def test_9_a_modality_absent_from_the_whole_batch(posterior, curvature, fusion):
     assert_same_gradients(calibrated(criterion_for(batch, **readings), left_out), {"audio": got["audio"]})
 
 
+@pytest.mark.parametrize("fusion", ["head", "average"])
+@pytest.mark.parametrize("centre", ["weights", "newton"])
+@pytest.mark.parametrize(("posterior", "curvature"), POSTERIORS)
+def test_9_every_modality_absent_from_the_whole_batch(posterior, curvature, centre, fusion):
+    """The joint loss is that of its bias, no gradient flows, and the next batch finds the memory as it was."""
+    readings = {"posterior": posterior, "curvature": curvature, "centre": centre, "fusion": fusion}
+    everyone = list(range(4))
+    batch = make_batch({"audio": 3, "video": 3}, absent={"audio": everyone, "video": everyone})
+    criterion, fresh = criterion_for(batch, **readings), criterion_for(batch, **readings)
+    for value in calibrated(criterion, batch).values():
+        assert (value == 0).all()
+    out = criterion(batch.features, batch.target, masks(batch))
+    bias = batch.joint[1].expand(4, -1)
+    torch.testing.assert_close(out.loss, per_sample("cross_entropy", bias, batch.target).mean())
+    full = make_batch({"audio": 3, "video": 3})
+    assert_same_gradients(calibrated(criterion, full), calibrated(fresh, full))
+
+
 @pytest.mark.parametrize("rescale", ["batch", "sample", "none"])
 @pytest.mark.parametrize("weights", ["printed", "source"])
 @pytest.mark.parametrize("reference", ["none", "power"])
