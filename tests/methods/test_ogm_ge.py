@@ -178,6 +178,50 @@ def test_scores_compare_samples_that_have_both():
             assert float(scores[m, j]) == pytest.approx(expected, rel=1e-5)
 
 
+class BesideAnotherRank(Surgery):
+    """A rank whose peer has ``scores``."""
+
+    def __init__(self, scores):
+        super().__init__()
+        self.scores = scores
+
+    def all_reduce(self, tensor, operation="mean"):
+        assert operation == "sum"
+        return tensor + self.scores
+
+
+def test_scores_of_all_ranks_are_added_before_the_nonlinearity():
+    """This rank alone would damp the one modality; with its peer's scores it is the other that leads."""
+    network, method = network_of(noise=False)
+    gradients(method, network, toy_batch(TWO), 1, Surgery())
+    alone = {name.split("/")[1]: value for name, value in method.diagnostics().items()}
+    peer = torch.tensor([[0.0, 0.0] if alone[name] < 1 else [500.0, 500.0] for name in TWO])
+    gradients(method, network, toy_batch(TWO), 1, BesideAnotherRank(peer))
+    together = {name.split("/")[1]: value for name, value in method.diagnostics().items()}
+    assert [together[name] < 1 for name in TWO] == [alone[name] == 1 for name in TWO]
+
+
+def test_scores_keep_their_digits_under_autocast():
+    """Features come in bfloat16, but logits and confidences are computed in float32: 1e-5 and not 1e-2."""
+    network, batch = toy_network(TWO).float(), toy_batch(TWO)
+    batch = type(batch)({k: v.float() for k, v in batch.inputs.items()}, batch.target, batch.present, batch.index)
+    method = prepared("ogm_ge", network, noise=False).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        features = deepcopy(network)(batch.inputs).features
+        gradients(method, network, batch, 1, Surgery())
+    score, bias = {}, network.fusion.linear.bias.detach().double() / 2
+    for name, value in features.items():
+        logits = value.detach().double() @ network.fusion.block(name).detach().double().T + bias
+        score[name] = float(logits.softmax(dim=1)[range(8), batch.target].sum())
+    ratio = max(score.values()) / min(score.values())
+    assert min(method.diagnostics().values()) == pytest.approx(1 - math.tanh(0.8 * ratio), rel=1e-5)
+
+
+def test_a_confidence_that_vanished_is_not_divided_by():
+    scores = torch.tensor([[5.0, 5.0, 5.0], [0.0, 0.0, 0.0], [2.0, 2.0, 2.0]])
+    torch.testing.assert_close(discrepancies(scores), torch.tensor([2.5, 1.0, 0.4]))
+
+
 def test_modalities_that_never_meet_are_not_compared():
     scores = pair_scores(torch.randn(2, 2, 4), torch.tensor([0, 1]), torch.eye(2).bool())
     assert (discrepancies(scores) == 1).all()
