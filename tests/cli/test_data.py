@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from evigrad.data import load, names
+from evigrad.data import load, names, options
 from tests.experiments.tiny import write_views
 
 
@@ -20,12 +20,36 @@ def test_one_data_set(evigrad):
     assert evigrad("data", "info", "views", "--json").json["options"]["path"] == "required"
 
 
+@pytest.mark.parametrize("name", names())
+def test_what_is_told_has_no_markup_and_every_option(evigrad, name):
+    out = evigrad("data", "info", name).out
+    assert "`" not in out
+    assert ":class:" not in out
+    assert all(f"--data.{option} " in out for option in options(name))
+
+
+def test_reading_options_of_a_table_are_told(evigrad):
+    told = evigrad("data", "info", "table", "--json").json["options"]
+    assert told["label"] == "label"
+    assert told["image_size"] == [224, 224]
+    assert told["rate"] == 16000
+
+
+def test_what_was_left_out_is_told(evigrad, tmp_path):
+    np.save(tmp_path / "one.npy", np.zeros(2))
+    (tmp_path / "t.csv").write_text("curve,label\none.npy,a\none.npy,b\ngone.npy,b\n")
+    answer = evigrad("data", "prepare", "table", "--source", tmp_path / "t.csv", "--out", tmp_path / "o", "--allow_bad")
+    assert answer.code == 0, answer.err
+    assert "1 problem, left out:\n  row 3, column 'curve': no such file" in answer.out
+
+
 def test_own_views_are_prepared_with_a_manifest(evigrad, tmp_path):
     source = write_views(tmp_path / "mine.npz")
     words = ["data", "prepare", "views", "--source", source, "--out", tmp_path / "out"]
     answer = evigrad(*words)
     assert answer.code == 0, answer.err
-    assert "1 files read, 1 written" in answer.out
+    assert "1 file read, 1 written (" in answer.out
+    assert " kB) in " in answer.out
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert evigrad(*words, "--json").json["sources"] == manifest["sources"]
     assert sum(map(len, load("views", path=tmp_path / "out").parts().values())) == 60

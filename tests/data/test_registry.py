@@ -1,9 +1,10 @@
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
-from evigrad.data import DATASETS, DataError, Info, info, load, names, options
+from evigrad.data import DATASETS, DataError, Decoding, Info, info, load, names, options
 
 
 def test_names_and_what_is_known_of_them():
@@ -20,8 +21,10 @@ def test_names_and_what_is_known_of_them():
 def test_options_are_the_loaders_keywords():
     assert list(options("scene15")) == ["root", "seed", "validation", "scaling"]
     assert all(
-        parameter.kind.name in ("KEYWORD_ONLY", "VAR_KEYWORD") for n in DATASETS for parameter in options(n).values()
+        parameter.kind.name == "KEYWORD_ONLY" for n in DATASETS if n != "table" for parameter in options(n).values()
     )
+    own = ["path", "label", "columns", "split", "seed", "validation", "test"]
+    assert list(options("table")) == [*own, *(field.name for field in fields(Decoding))]
 
 
 def test_unknown_names_are_answered_with_the_nearest():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -67,7 +68,7 @@ def tell(name: str, json: bool = False) -> int:
     from evigrad.data import DATASETS, info, options
 
     one = info(name)
-    given = {key: _default(value.default) for key, value in options(name).items() if value.kind != value.VAR_KEYWORD}
+    given = {key: _default(value.default) for key, value in options(name).items()}
     if json:
         say_json({**asdict(one), "options": given})
         return ExitCode.OK
@@ -83,7 +84,7 @@ def tell(name: str, json: bool = False) -> int:
     say(one.title, "")
     say_prose("\n".join(f"  {key}: {value}" for key, value in facts.items()))
     say("")
-    say_prose(inspect.cleandoc(DATASETS[name].load.__doc__ or "").replace("``", ""))
+    say_prose(re.sub(r":\w+:`([^`]*)`|``", r"\1", inspect.cleandoc(DATASETS[name].load.__doc__ or "")))
     say_table(["option", "default"], [[f"--data.{key}", str(value)] for key, value in given.items()])
     return ExitCode.OK
 
@@ -121,9 +122,11 @@ def prepare(
         say_json(manifest)
         return ExitCode.OK
     size = sum(entry["bytes"] for entry in manifest["files"])
-    say(f"{len(manifest['sources'])} files read, {len(manifest['files'])} written ({size / 2**20:.1f} MB) in {out}.")
+    read, written, amount = _files(len(manifest["sources"])), len(manifest["files"]), _amount(size)
+    say(f"{read} read, {written} written ({amount}) in {out}.")
     if manifest["problems"]:
-        say(f"{len(manifest['problems'])} problems, left out:", *(f"  {line}" for line in manifest["problems"]))
+        count = len(manifest["problems"])
+        say(f"{count} problem{'s' * (count != 1)}, left out:", *(f"  {line}" for line in manifest["problems"]))
     return ExitCode.OK
 
 
@@ -145,6 +148,14 @@ class _Bar:
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file{'s' * (count != 1)}"
+
+
+def _amount(size: int) -> str:
+    return f"{size / 2**20:.1f} MB" if size >= 2**20 else f"{size / 2**10:.1f} kB"
 
 
 def _count(value: int | None) -> str:

@@ -65,7 +65,7 @@ def load_avdigits(
     ``speakers=(validation, test)``, by default the last two by name. Test images come from MNIST's test part,
     all others from its training part. ``pairs``: "drawn" by ``seed``, or "published", the pairs in
     ``pairs.npz`` (official protocol only). Reads the compact files mnist.npz and fsdd.npz;
-    :func:`~evigrad.data.prepare` makes them from the originals.
+    "evigrad data prepare avdigits" makes them from the originals.
     """
     if images_per_clip < 1:
         raise DataError(f"images_per_clip={images_per_clip!r}: give a whole number from 1")

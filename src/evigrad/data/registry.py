@@ -8,16 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import avdigits, digits, emoji, handwritten, mosi, ravdess, scene15, synthetic, table, views
+from .cells import Decoding
 from .dataset import Info, Splits
 from .errors import DataError, nearest
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known about a data set, and the function with keyword options that loads it."""
+    """What is known about a data set, and the function with keyword options that loads it.
+
+    ``more`` are the options that the function takes beyond its own: the fields of a class.
+    """
 
     info: Info
     load: Callable[..., Splits]
+    more: type | None = None
 
 
 DATASETS: dict[str, Entry] = {
@@ -32,7 +37,7 @@ DATASETS: dict[str, Entry] = {
         Entry(mosi.INFO, mosi.load_mosi_features),
         Entry(emoji.INFO, emoji.load_emoji_image_text),
         Entry(views.INFO, views.load_views),
-        Entry(table.INFO, table.load_table),
+        Entry(table.INFO, table.load_table, Decoding),
     )
 }
 
@@ -49,7 +54,10 @@ def info(name: str) -> Info:
 
 def options(name: str) -> dict[str, inspect.Parameter]:
     """The options of :func:`load` for a data set, with their defaults."""
-    return dict(inspect.signature(_entry(name).load).parameters)
+    entry = _entry(name)
+    more = inspect.signature(entry.more).parameters if entry.more else {}
+    own = inspect.signature(entry.load).parameters
+    return {key: value for key, value in own.items() if value.kind is not value.VAR_KEYWORD} | dict(more)
 
 
 def load(name: str, **given: Any) -> Splits:
@@ -60,13 +68,11 @@ def load(name: str, **given: Any) -> Splits:
     (1280, 320, 400)
     """
     known = options(name)
-    open_ended = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values())
     for option in given:
-        if option not in known and not open_ended:
+        if option not in known:
             raise nearest(f"option of data set {name!r}:", option, known)
     for option, parameter in known.items():
-        needed = parameter.default is inspect.Parameter.empty and parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        if needed and option not in given:
+        if parameter.default is inspect.Parameter.empty and option not in given:
             raise DataError(f"data set {name!r} needs the option {option}=...")
     return _entry(name).load(**given)
 

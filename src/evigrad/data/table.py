@@ -113,7 +113,12 @@ def load_table(
     test: float = 0.2,
     **decoding: Any,
 ) -> Splits:
-    """Files of your own in the format above; further options are those of :class:`Decoding`.
+    """Files of your own: a CSV or Parquet table with one row a sample.
+
+    The column ``label`` holds the class; every other column is a modality, whose cells name files relative to
+    the table: wav, png or jpg, npy, txt. An empty cell: that sample has no such modality. Optional columns:
+    "split" (train, validation or test) and "group". ``columns`` names the modalities where there are other
+    columns too. Images become [3, H, W] of ``image_size``; sound the log-mel of its first ``seconds``.
 
     ``split="given"`` follows the column ``split`` (the default where there is one); what it leaves out, or
     everything with "seeded", is cut by ``seed``: by class shares, or by whole groups if there is a column

@@ -100,7 +100,12 @@ def load_views(
     text_length: int = 64,
     text: str = "words",
 ) -> Splits:
-    """Feature views of your own in the format above.
+    """Feature views of your own: an npz file, or a folder of npy files, with one array a name and N rows each.
+
+    ``y`` [N] holds the labels, numbers from 0 or texts; every other array with two axes or more is a view. A
+    row of NaN, or False in ``present_<view>`` [N], is a sample without that view. Optional: ``group`` [N],
+    ``train_idx``, ``test_idx``, ``validation_idx``, ``class_names`` [C], ``token_views``. ``views`` chooses some
+    of the views; those that hold texts or one number a row are used only if it names them.
 
     ``split``: "given" takes ``train_idx`` and ``test_idx`` (and ``validation_idx``, else ``validation`` of
     the train rows is cut off); "seeded" cuts ``test`` and ``validation`` by ``seed``. Default: given if the
