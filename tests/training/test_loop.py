@@ -231,6 +231,16 @@ def test_modality_dropout_thins_training_batches_anew_each_step_and_nothing_else
     assert all(value["samples"] == 40 for value in result.metrics["validation"]["modalities"].values())
 
 
+def test_a_modality_that_is_not_in_every_epoch_has_a_column_from_the_first(tmp_path):
+    data = views(48)
+    data.present["image"].copy_(torch.arange(48) == 0)
+    training = last(epochs=2, modality_dropout=0.8, seed=1)
+    fit(network(), method(), data, folder=tmp_path, training=training)
+    with (tmp_path / "epochs.csv").open() as file:
+        found = [row["train/own_head/image"] for row in csv.DictReader(file)]
+    assert found == ["nan", "0.0"]  # with this seed the only sample keeps it in the second epoch
+
+
 @pytest.mark.parametrize("name", ["joint", "uniform", "unimodal", "ogm_ge", "mmpareto", "tmc", "bogc"])
 def test_every_method_trains(tmp_path, name):
     result = fit(network(), method(name), views(64), views(40, 1), folder=tmp_path, training=settings(epochs=4))

@@ -89,6 +89,19 @@ def test_totals_equal_a_loop_over_samples():
     )
 
 
+def test_totals_do_not_depend_on_when_somebody_looked():
+    """Losses this far apart do not add up exactly, so that the order of additions shows."""
+    generator = torch.Generator().manual_seed(0)
+    losses = (torch.randn(40, generator=generator) * 12).exp()
+    watched, alone = Totals((), torch.device("cpu")), Totals((), torch.device("cpu"))
+    for number, loss in enumerate(losses):
+        for totals in (watched, alone):
+            totals.add(loss, torch.eye(3), {}, torch.arange(3), {})
+        if number % 3 == 0:
+            watched.means()
+    assert watched.means() == alone.means()
+
+
 def test_a_modality_that_was_never_present_has_no_accuracy():
     totals = Totals(("a",), torch.device("cpu"))
     never = torch.zeros(2, dtype=torch.bool)

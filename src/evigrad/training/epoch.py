@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def train_epoch(
     run: Run, dataset: MultimodalDataset, stop: StopRequest, progress: Progress, loggers: Sequence[MetricLogger]
 ) -> dict[str, float]:
-    """Go through what is left of this epoch; returns the means over its training batches."""
+    """Go through what is left of this epoch; returns the means over its training batches, NaN where nothing was."""
     position, training = run.position, run.training
     order = run.plan.order(training.seed, position.epoch)
     steps = list(run.plan.steps(order, run.fabric.global_rank, position.step_in_epoch))
@@ -47,9 +48,10 @@ def train_epoch(
             progress.show(position.epoch, run.totals.means(over_ranks=False))
         _save_or_stop(run, rows, stop, last=position.step_in_epoch == len(run.plan))
     rows.flush()
-    means = run.totals.means() if run.totals is not None else {}
-    run.totals = None
-    return means
+    totals, run.totals = run.totals, None
+    if totals is None:
+        return {}
+    return dict.fromkeys(totals.columns, math.nan) | totals.means()
 
 
 def _seed(run: Run) -> tuple[int, int, int]:

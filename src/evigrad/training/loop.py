@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -149,7 +150,7 @@ def _epoch(
     best = validation is None or _validate(run, validation, numbers)
     if training.selection.keep == "last" or best:
         position.best_epoch = position.epoch
-        run.save_best(numbers)
+        run.save_best(_known(numbers))
     _record(run, numbers, diagnostics, time.monotonic() - started, loggers)
     progress.epoch(position.epoch, _headline(numbers))
     position.epoch, position.step_in_epoch = position.epoch + 1, 0
@@ -192,8 +193,14 @@ def _record(
     run.folder.epochs.append([{**place, **numbers}])
     run.folder.diagnostics.append([{**place, **diagnostics}])
     run.folder.timing.append([{**place, "seconds": round(seconds, 3)}])
+    logged = _known(numbers) | {f"diagnostics/{key}": value for key, value in diagnostics.items()}
     for logger in loggers:
-        logger.log({**numbers, **{f"diagnostics/{key}": value for key, value in diagnostics.items()}}, place["step"])
+        logger.log(logged, place["step"])
+
+
+def _known(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Those that aren't NaN: a modality that no batch of an epoch had keeps its column in the table and no more."""
+    return {name: value for name, value in numbers.items() if not math.isnan(value)}
 
 
 def _headline(numbers: Mapping[str, float]) -> dict[str, float]:

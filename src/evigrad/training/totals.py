@@ -46,12 +46,16 @@ class Totals:
         self._count()
         return self._sums
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all means, also of those that have no sample."""
+        return ("loss", "accuracy", *(f"own_head/{name}" for name in self.names))
+
     def means(self, over_ranks: bool = True) -> dict[str, float]:
         """Name -> mean. A modality that was never present is left out, not counted as wrong."""
         sums = ranks.all_reduce(self.sums, "sum") if over_ranks else self.sums
         values, counts = sums.tolist()
-        names = ("loss", "accuracy", *(f"own_head/{name}" for name in self.names))
-        return {name: value / count for name, value, count in zip(names, values, counts, strict=True) if count}
+        return {name: value / count for name, value, count in zip(self.columns, values, counts, strict=True) if count}
 
     @torch.no_grad()
     def _count(self) -> None:
@@ -64,6 +68,7 @@ class Totals:
         rows = torch.stack([torch.cat(column) for column in zip(*scores, strict=True)])
         counted = torch.stack([everyone, *(torch.cat(column) for column in zip(*present, strict=True))])
         hits = (rows.argmax(dim=2) == target) & counted
-        self._sums[0, 0] += torch.stack(losses).double().sum()
+        # One after the other, so that rounding doesn't tell when somebody looked or a checkpoint was taken.
+        self._sums[0, 0] = torch.cat([self._sums[0, :1], torch.stack(losses).double()]).cumsum(0)[-1]
         self._sums[1, 0] += len(target)
         self._sums[:, 1:] += torch.stack([hits.sum(dim=1), counted.sum(dim=1)])
