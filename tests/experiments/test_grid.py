@@ -7,11 +7,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from evigrad.experiments import compare, gather, grid, load_trained, run_grid
+from evigrad.experiments import Choice, compare, gather, grid, load_trained, run_grid
 from evigrad.training import missing_grid, read_result
-from tests.experiments.tiny import experiment
+from tests.experiments.tiny import experiment, write_views
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,7 @@ def _fast(training, rate):
 SCRIPT = """
 import sys
 from evigrad.experiments import grid, run_grid
-from tests.experiments.tiny import experiment
+from tests.experiments.tiny import experiment, write_views
 
 if __name__ == "__main__":
     made = {name: experiment(sys.argv[1], name, epochs=int(sys.argv[3])) for name in ("uniform", "joint")}
@@ -141,3 +142,17 @@ def test_a_stopped_grid_saves_its_runs_and_ends(tmp_path, views):
 def test_no_process_is_too_few(cells):
     with pytest.raises(ValueError, match="jobs must be at least 1, got 0: the number of processes"):
         run_grid(cells, jobs=0)
+
+
+def test_what_cannot_be_measured_is_left_out(tmp_path):
+    """A modality that only one validation row has can't be probed, and test rows have nothing without the other."""
+    image, rows = np.full((60, 3), np.nan), np.arange(60)
+    image[25] = 1.0
+    parts = {"train_idx": rows[:20], "validation_idx": rows[20:40], "test_idx": rows[40:]}
+    path = write_views(tmp_path / "views.npz", image=image, **parts)
+    bare = replace(experiment(path, epochs=1), data=Choice("views", {"path": str(path), "scaling": "none"}))
+    cells = grid({"uniform": bare}, [0], tmp_path / "runs")
+    run_grid(cells)
+    (outcome,) = gather(cells)
+    assert list(outcome.alone) == ["sound"]
+    assert list(outcome.missing) == ["image"]

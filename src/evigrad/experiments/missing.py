@@ -28,5 +28,6 @@ def save_missing(folder: Path) -> None:
     test = trained.experiment.splits().test
     names = tuple(test.modalities)
     rows = missing_grid(trained.network, trained.method, test, without_each(names)) if len(names) > 1 else []
-    accuracy = {name: row["accuracy"] for name, row in zip(names, rows, strict=bool(rows))}
+    found = zip(names, rows, strict=bool(rows))
+    accuracy = {name: row["accuracy"] for name, row in found if row["samples"]}
     write_json(folder / MISSING, {"protocol": test.protocol, "accuracy_without": accuracy})

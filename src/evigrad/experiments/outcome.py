@@ -20,8 +20,9 @@ class Outcome:
     Args:
         label: Its name in the grid.
         accuracy: Seed -> accuracy of the whole system.
-        alone: Modality -> accuracies of the linear probe on its features, defined for every method.
-        missing: Modality -> accuracies of the whole system when it is missing.
+        alone: Modality -> accuracies of the linear probe on its features, defined for every method; a modality that
+            some split never has is left out.
+        missing: Modality -> accuracies of the whole system when it is missing, where anything is left then.
         diverged: Seeds whose training diverged; they are in none of the numbers.
     """
 
@@ -75,11 +76,12 @@ def _gather(cells: Sequence[Cell], split: str) -> Outcome:
     complete = [cell for cell in cells if not cell.diverged]
     metrics = [read_result(cell.folder).metrics[split] for cell in complete]
     without = [read_json(cell.folder / MISSING)["accuracy_without"] if cell.test else {} for cell in complete]
-    names = list(metrics[0]["modalities"]) if metrics else []
+    names = metrics[0]["modalities"] if metrics else {}
+    probed = [name for name in names if all("probe" in numbers["modalities"][name] for numbers in metrics)]
     return Outcome(
         cells[0].label,
         {cell.seed: numbers["accuracy"] for cell, numbers in zip(complete, metrics, strict=True)},
-        {name: [numbers["modalities"][name]["probe"] for numbers in metrics] for name in names},
+        {name: [numbers["modalities"][name]["probe"] for numbers in metrics] for name in probed},
         {name: [run[name] for run in without] for name in names if all(name in run for run in without)},
         [cell.seed for cell in cells if cell.diverged],
     )
