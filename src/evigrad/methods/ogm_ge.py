@@ -148,9 +148,9 @@ class OGMGE(Joint):
         features = {name: value.to(fusion.linear.weight.dtype) for name, value in output.features.items()}
         with torch.autocast(batch.target.device.type, enabled=False):
             blocks = fusion.block_logits(features, batch.present)
-        logits = torch.stack([blocks[name] for name in network.encoders], dim=1)
-        present = torch.stack([batch.present[name] for name in network.encoders], dim=1)
-        return pair_scores(logits, batch.target, present)
+            logits = torch.stack([blocks[name] for name in network.encoders], dim=1)
+            present = torch.stack([batch.present[name] for name in network.encoders], dim=1)
+            return pair_scores(logits, batch.target, present)
 
     def _touched(self, network: MultimodalNetwork) -> dict[str, list[nn.Parameter]]:
         chosen = {}
