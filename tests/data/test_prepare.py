@@ -284,6 +284,13 @@ def test_places_that_cannot_be_written_are_named_and_links_stay(tmp_path):
         prepare("table", source, tmp_path / "out", rat=8000)
 
 
+def test_a_place_without_the_right_to_write_is_named_before_any_file_is_read(tmp_path, monkeypatch):
+    # Asked of the system, because the administrator, who may run this, may write everywhere.
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(DataError, match=r"out='.*out': .* cannot be written to; choose another folder"):
+        prepare("avdigits", tmp_path, tmp_path / "out")
+
+
 def test_killed_in_the_middle_nothing_is_half_written(tmp_path):
     # The process ends without any clean-up in the middle of the second file, as by SIGKILL or a power cut.
     code = (

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from evigrad.data import DataError, DataReportError, batches, load, whole
+from evigrad.data import DataError, DataReportError, Decoding, batches, load, whole
+from evigrad.data.table import TableDataset
 from tests.data.files import write_png, write_wav
 
 OPTIONS = {"image_size": (4, 4), "rate": 8000, "seconds": 0.1, "mel_bins": 8, "window": 64, "hop": 40, "text_length": 5}
@@ -211,3 +212,11 @@ def test_numbers_gaps_and_damage_in_parquet(tmp_path):
     (tmp_path / "t.parquet").write_bytes(b"PAR1junk")
     with pytest.raises(DataError, match=r"t.parquet: not a readable Parquet table .*; write it again"):
         load("table", path=tmp_path / "t.parquet", **OPTIONS)
+
+
+def test_rows_outside_and_columns_without_files_of_a_data_set_made_by_hand(tmp_path):
+    data = load("table", path=write_table(tmp_path), **OPTIONS).test
+    with pytest.raises(IndexError, match="row 4 of a table with 4 rows"):
+        data[4]
+    with pytest.raises(DataError, match="column 'video' has no file in any row; remove the column"):
+        TableDataset([{"video": ""}], ["video"], torch.tensor([0]), ["x"], tmp_path, Decoding(), "by hand")

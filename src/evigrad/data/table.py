@@ -12,7 +12,7 @@ Rows are counted from 1, without the header.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from torch.utils.data import Dataset
 from .batch import Sample
 from .cells import Decoding, decode
 from .dataset import Info, Splits
-from .errors import DataError, DataReportError, nearest
+from .errors import DataError, DataReportError
 from .partition import partition
 from .table_check import Row, check, given_rows
 
@@ -125,7 +125,7 @@ def load_table(
     ``group``.
     """
     path = Path(path)
-    how = decoding_options(decoding)
+    how = Decoding(**decoding)
     checked = check(path, label, columns)
     if checked.problems:
         raise DataReportError(path.name, checked.lines())
@@ -146,12 +146,3 @@ def load_table(
         samples=sum(map(len, rows.values())),
     )
     return Splits(**parts, info=info)
-
-
-def decoding_options(options: Mapping[str, Any]) -> Decoding:
-    """Options as a :class:`Decoding`, unknown names answered with the nearest one."""
-    known = [field.name for field in fields(Decoding)]
-    for name in options:
-        if name not in known:
-            raise nearest("option of data set 'table':", name, [*known, "path", "label", "columns", "split", "seed"])
-    return Decoding(**options)

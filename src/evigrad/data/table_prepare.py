@@ -11,7 +11,6 @@ from torch import Tensor
 from .avdigits_files import Progress
 from .cells import Decoding, decode
 from .errors import DataError, DataReportError, require
-from .table import decoding_options
 from .table_check import Row, check, given_rows
 from .views import RESERVED
 
@@ -21,7 +20,7 @@ def table_arrays(
 ) -> tuple[dict[str, Any], list[Path], list[str]]:
     """Arrays (none if no row is good), the files read, and a line for all that is wrong; bad rows are left out."""
     numpy = require("numpy", "train")
-    how = decoding_options(decoding)
+    how = Decoding(**decoding)
     checked = check(path, label, columns)
     taken = [name for name in checked.columns if name in RESERVED or name.startswith("present_")]
     if taken:
