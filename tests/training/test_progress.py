@@ -32,6 +32,20 @@ def test_a_bar_shows_the_running_numbers(tmp_path, capsys, monkeypatch):
     assert "samples/s" in text
 
 
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_narrow_terminal_shows_all_numbers(tmp_path, capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    fit(network(), method(), views(48), views(20, 1), folder=tmp_path, training=settings(progress="bar"))
+    lines = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", capsys.readouterr().err).splitlines()
+    text = " ".join(lines)
+    assert all(len(line) <= width for line in lines)
+    assert re.search(r"epoch 2/2 .*[\d,]+ samples/s, \d:\d\d left", text)
+    for name in ("train/loss", "train/accuracy", "validation/accuracy", "own_head/sound", "own_head/image"):
+        assert re.search(rf"{name} \d\.\d\d\d", text), name
+    assert ("━" in text) == (width == 80)
+
+
 def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path):
     def piped():
         read, write = os.pipe()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 SECONDS_BETWEEN_REFRESHES = 0.25
+ROOM_FOR_WORDS, SHORTEST_BAR = 48, 8
 
 
 class Progress:
@@ -100,7 +101,7 @@ class BarProgress(Progress):
             self._task,
             completed=self.done + self.seen,
             description=f"epoch {epoch + 1}/{self.epochs}",
-            numbers=_words(numbers),
+            numbers=[_words({name: value}) for name, value in numbers.items()],
             pace=f"{self.throughput:,.0f} samples/s, {_duration(self.seconds_left)} left",
         )
 
@@ -131,18 +132,24 @@ def build_progress(kind: str, epochs: int, samples: int, done: int = 0) -> Progr
 
 
 def _rich_bar(total: int, done: int) -> tuple[RichProgress, TaskID]:
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
+    from rich.columns import Columns
+    from rich.console import Console, RenderableType
+    from rich.progress import BarColumn, ProgressColumn, TextColumn
     from rich.progress import Progress as RichProgress
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[numbers]}"),
-        TextColumn("[dim]{task.fields[pace]}"),
-    )
-    bar = RichProgress(*columns, console=Console(stderr=True))
-    return bar, bar.add_task("starting", total=total, completed=done, numbers="", pace="")
+    class NumbersBelow(RichProgress):
+        """In one line, a terminal of 80 columns would show neither the bar nor single modalities."""
+
+        def get_renderables(self) -> Iterator[RenderableType]:
+            yield self.make_tasks_table(self.tasks)
+            yield Columns(part for task in self.tasks for part in task.fields["numbers"])
+
+    console = Console(stderr=True)
+    columns: list[ProgressColumn] = [TextColumn("{task.description}"), TextColumn("[dim]{task.fields[pace]}")]
+    if (room := console.width - ROOM_FOR_WORDS) >= SHORTEST_BAR:
+        columns.insert(1, BarColumn(bar_width=min(room, 24)))
+    bar = NumbersBelow(*columns, console=console)
+    return bar, bar.add_task("starting", total=total, completed=done, numbers=(), pace="")
 
 
 def _words(numbers: Mapping[str, float]) -> str:
