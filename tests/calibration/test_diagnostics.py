@@ -128,6 +128,17 @@ def test_a_modality_that_nobody_has_is_nan():
     assert math.isfinite(summary["audio/conflict"])
 
 
+def test_an_absent_modality_has_no_opinion():
+    """b = 0 and u = 1, the vacuous one, in the rows of samples that lack it and nowhere else."""
+    batch, _, _, diagnostics, _ = step()
+    for name, trace in diagnostics.traces.items():
+        here = torch.tensor(batch.present[name])
+        own = trace.update.unimodal
+        assert (own.belief[~here] == 0).all()
+        assert (own.uncertainty[~here] == 1).all()
+        assert (own.uncertainty[here] < 1).all()
+
+
 def test_zero_gradients_do_not_conflict():
     batch = make_batch({"audio": 3})
     for weight, bias in (batch.heads["audio"], batch.joint):
