@@ -157,15 +157,19 @@ def combine_evidence(views: Iterable[Tensor]) -> Tensor:
 def dirichlet_loss(evidence: Tensor, target: Tensor, penalty: float) -> Tensor:
     """ℓ(α, y) ``[B]`` of evidence ``[B, C]``: expected cross-entropy plus ``penalty`` times the KL term.
 
+    Computed in float64: the large terms of the penalty cancel, and in float32 much evidence for every class would leave
+    a gradient of rounding errors.
+
     Example:
         >>> dirichlet_loss(torch.zeros(1, 3), torch.tensor([0]), penalty=0.0)
         tensor([1.5000])
     """
-    alpha = evidence + 1
+    alpha = evidence.double() + 1
     strength = alpha.sum(dim=1)
     right = alpha.gather(1, target[:, None]).squeeze(1)
     wrong_only = alpha.scatter(1, target[:, None], 1.0)
-    return torch.digamma(strength) - torch.digamma(right) + penalty * kl_to_uniform(wrong_only)
+    loss = torch.digamma(strength) - torch.digamma(right) + penalty * kl_to_uniform(wrong_only)
+    return loss.to(evidence.dtype)
 
 
 def kl_to_uniform(alpha: Tensor) -> Tensor:
