@@ -151,6 +151,20 @@ def test_sketch_error_is_bounded_by_the_spectrums_tail(decay, rank):
     torch.testing.assert_close(kept.sum() + (width - rank) * tail, (inputs.T @ inputs).trace())  # no curvature is lost
 
 
+@pytest.mark.parametrize("rank", [8, 100])
+def test_a_data_set_is_as_many_copies_of_what_was_seen(rank):
+    """N = 3 times the samples: the same as to see each of them three times, in the sketch and in its tail."""
+    width = 30
+    total, inputs, mean = statistics("slow", width, rank)
+    count, ones = torch.tensor(float(width)), torch.ones(3 * width).double()
+    ours = Kronecker.from_statistics(total, count, 3 * count, 1.0)
+    empty = {key: value.double() for key, value in Kronecker.empty(3, width, rank).items()}
+    copies = empty | Kronecker.observe(empty, Seen(inputs.repeat(3, 1), mean.repeat(3, 1), ones), LOSS)
+    wanted = Kronecker.from_statistics(copies, 3 * count, 3 * count, 1.0)
+    torch.testing.assert_close(dense_covariance(ours, 3, width), dense_covariance(wanted, 3, width))
+    assert (ours.tail > 0).all() == (rank < width)
+
+
 @pytest.mark.parametrize(("decay", "rank", "bound"), [("fast", 32, 1e-3), ("slow", 32, 1e-2), ("flat", 32, 1e-9)])
 def test_gradient_variances_under_a_sketch(decay, rank, bound):
     """Relative error of the variance of the gradient, at samples from the same distribution: measured, then bounded."""
