@@ -1,10 +1,14 @@
 import json
 import re
 import shutil
+from itertools import product
 
+import numpy as np
 import pytest
 import yaml
 
+from evigrad.data import names
+from evigrad.methods import METHODS
 from tests.cli.conftest import TINY
 
 
@@ -68,6 +72,33 @@ def test_help_is_that_of_the_named_method_and_data(evigrad):
     assert "--data.conflict" in out
     assert "--method.posterior" not in out
     assert "(type: float, default: 0.8)" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(("group", "name"), [*product(["data"], names()), *product(["method"], METHODS)])
+def test_help_explains_every_option(evigrad, group, name):
+    text = evigrad("train", f"--{group}.name", name, "--help").out
+    entries = [entry.split("\n\n")[0] for entry in re.split(r"\n  (?=--)", text)[1:]]
+    explained = {
+        entry.split()[0]: re.sub(r"^--\S+( [A-Z_]+)?|\(type:.*", "", entry, flags=re.DOTALL) for entry in entries
+    }
+    assert len(explained) > 30
+    assert [option for option, words in explained.items() if not words.strip()] == []
+
+
+def test_a_table_is_trained_on_and_new_rows_are_predicted(evigrad, tmp_path):
+    draw = np.random.default_rng(0)
+    lines = ["left,right,label"]
+    for row in range(30):
+        for side in ("left", "right"):
+            np.save(tmp_path / f"{side}{row}.npy", draw.normal(size=4) + 3 * (row % 2))
+        lines.append(f"left{row}.npy,{'' if row % 5 == 0 else f'right{row}.npy'},{'no' if row % 2 else 'yes'}")
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    (tmp_path / "new.csv").write_text("right\nright0.npy\nright1.npy\n")
+    run = tmp_path / "run"
+    long = [*TINY, "--training.epochs", "30"]
+    assert evigrad("train", "--data", tmp_path / "t.csv", "--data.text_length", "9", "--out", run, *long).code == 0
+    rows = evigrad("predict", run, "--data", tmp_path / "new.csv", "--json").json
+    assert [(row["predicted"], row["present"]) for row in rows] == [("yes", "right"), ("no", "right")]
 
 
 def test_the_default_folder(evigrad, views, tmp_path, monkeypatch):

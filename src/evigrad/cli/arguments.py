@@ -129,9 +129,9 @@ def call(command: str, function: Callable[..., int], words: list[str]) -> int:
 
 
 def describe(parser: Parser, group: str, title: str, text: str) -> None:
-    """Head the options of ``group`` in the help with ``title`` and ``text``."""
-    entry = (parser.groups or {})[group]
-    entry.title, entry.description = title, inspect.cleandoc(ROLES.sub(r"\1", text)).replace("``", "")
+    """Head the options of ``group`` in the help with ``title`` and ``text``, a docstring; it explains each by itself."""
+    entry, about = (parser.groups or {})[group], ROLES.sub(r"\1", text.split("Args:")[0])
+    entry.title, entry.description = title, inspect.cleandoc(about).replace("``", "").rstrip()
 
 
 def peek(words: list[str], option: str, configured: Any, default: str) -> str:

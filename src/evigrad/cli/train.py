@@ -83,7 +83,7 @@ def default_folder(experiment: Experiment) -> Path:
 
 def _parser(data: str, method: str) -> Parser:
     from evigrad.calibration.errors import choose
-    from evigrad.data import DATASETS, Decoding, info
+    from evigrad.data import DATASETS, info
     from evigrad.methods import METHODS
 
     known, kind = info(data), METHODS[choose("method", method, METHODS)]
@@ -94,12 +94,10 @@ def _parser(data: str, method: str) -> Parser:
     load = DATASETS[data].load
     parser.add_function_arguments(load, "data", sub_configs=False)
     parser.add_argument("--data.name", type=str, default=data, help="the data set; --data NAME for short")
-    if data == "table":
-        parser.add_class_arguments(Decoding, "data", sub_configs=False)
     describe(parser, "data", f"--data {data}", f"{known.title}.\n\n{inspect.getdoc(load)}")
     parser.add_class_arguments(kind, "method", sub_configs=False, instantiate=False)
     parser.add_argument("--method.name", type=str, default=method, help="the method; --method NAME for short")
-    describe(parser, "method", f"--method {method}", (kind.__doc__ or "").split("Args:")[0])
+    describe(parser, "method", f"--method {method}", kind.__doc__ or "")
     parser.add_class_arguments(Architecture, "network", sub_configs=False)
     parser.add_class_arguments(Training, "training", sub_configs=False)
     return parser

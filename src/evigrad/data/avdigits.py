@@ -60,12 +60,17 @@ def load_avdigits(
 ) -> Splits:
     """Pairs of ``image`` [1, 28, 28] in [0, 1] and ``audio`` [1, 64 mel, 64 frames], standardised on train.
 
-    ``protocol="official"``: takes 0-4 of every speaker and digit are the test part (FSDD's rule), takes 5-9
-    validation. ``"speaker"``: one speaker is held out for validation and one for test,
-    ``speakers=(validation, test)``, by default the last two by name. Test images come from MNIST's test part,
-    all others from its training part. ``pairs``: "drawn" by ``seed``, or "published", the pairs in
-    ``pairs.npz`` (official protocol only). Reads the compact files mnist.npz and fsdd.npz;
-    "evigrad data prepare avdigits" makes them from the originals.
+    Test images come from MNIST's test part, all others from its training part. Reads the compact files mnist.npz
+    and fsdd.npz; "evigrad data prepare avdigits" makes them from the originals.
+
+    Args:
+        root: The folder of the release, or the one above it; the environment variable EVIGRAD_DATA if not given.
+        protocol: "official": takes 0-4 of every speaker and digit are the test part (FSDD's rule), takes 5-9
+            validation. "speaker": one speaker is held out for each, which is harder and nearer to use.
+        speakers: (validation, test) of protocol "speaker"; the last two by name if not given.
+        pairs: "drawn" by the seed, or "published": those in pairs.npz (official protocol only).
+        images_per_clip: How often a clip is paired, each time with a new image; 4 uses 12,000 of the images.
+        seed: Of the pairs.
     """
     if images_per_clip < 1:
         raise DataError(f"images_per_clip={images_per_clip!r}: give a whole number from 1")

@@ -20,10 +20,18 @@ from .text import VOCABULARY, encode
 class Decoding:
     """How files become tensors of one shape.
 
-    Images: [3, H, W] bytes, resized to ``image_size`` (H, W). Sound: the first ``seconds`` at ``rate``
-    samples a second as log-mel [1, ``mel_bins``, frames], windows of ``window`` samples every ``hop``. Text:
-    ids [``text_length``] of ``text`` "words" or "characters". Arrays: float32 as they are, one shape in a
-    column. Images of 16 bits are reduced to 8, sound has to be PCM.
+    Images: [3, H, W] bytes; those of 16 bits are reduced to 8. Sound has to be PCM and becomes log-mel [1, bins,
+    frames]. Text: ids. Arrays: float32 as they are, one shape in a column.
+
+    Args:
+        image_size: (H, W) that images are resized to; 224 is what ResNets are used with.
+        rate: Sound is resampled to that many samples a second; speech has little above 8 kHz.
+        seconds: The first so many of a sound; shorter ones are filled up with silence.
+        mel_bins: Of a spectrogram.
+        window: Samples in a window; 512 at 16 kHz are 32 ms.
+        hop: Samples from one window to the next; 160 at 16 kHz are 10 ms.
+        text_length: Token ids a text; longer ones are cut.
+        text: "words" or "characters".
     """
 
     image_size: tuple[int, int] = (224, 224)

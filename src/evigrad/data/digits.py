@@ -48,11 +48,17 @@ def load_digits(
 ) -> Splits:
     """The bundled digits.
 
-    ``split="seeded"`` holds out a fifth of every class for test and ``validation`` of the rest for selection;
-    ``"tmc"`` takes TMC's published 1,600/400 rows and cuts the validation part from the 1,600. ``seed`` moves
-    these cuts. A harder regime for comparisons: ``labels_per_class`` keeps that many training rows of a
-    class, ``noise`` adds Gaussian noise of that standard deviation (a number for all views, or one for each
-    named view) to the scaled values of every part, the same noise each time a row is read.
+    Args:
+        split: "seeded" holds out a fifth of every class for test; "tmc" takes TMC's published 1,600/400 rows, the
+            same test rows under every seed.
+        seed: Moves the cuts, and draws labels and noise.
+        validation: Share of the training rows that is held out to select on; a fifth is enough to rank epochs by.
+        scaling: "standard" (zero mean, unit variance) or "minmax", fitted on training rows alone; "none"; or
+            "minmax_tmc" and "minmax_rcml", which let test rows speak into the scaling as the released code does.
+        labels_per_class: Keeps that many training rows of a class; all of them if not given. Few make methods differ
+            that are alike on the whole set.
+        noise: Standard deviation of Gaussian noise, one number or {view: number}, on the scaled values of every
+            part; the same noise each time a row is read. None by default: the set as published.
     """
     data, tmc_test = _read()
     test = _test_rows(data.target, tmc_test, split, seed)

@@ -33,9 +33,16 @@ def load_emoji_image_text(
     text: str = "characters",
     text_length: int = 64,
 ) -> Splits:
-    """1,524/382 rows, stratified; ``validation`` of the first part is cut off, stratified, by ``seed``.
+    """1,524/382 rows, stratified; the validation rows are cut off the first part, stratified.
 
-    Drawings are [3, 32, 32] in [0, 1]; ``text`` is token ids [text_length], of "characters" or "words".
+    Drawings are [3, 32, 32] in [0, 1], texts token ids [text_length].
+
+    Args:
+        root: The folder of the release, or the one above it; the environment variable EVIGRAD_DATA if not given.
+        seed: Of the validation rows.
+        validation: Share of the training rows that is held out to select on; a fifth is enough to rank epochs by.
+        text: "characters", as most names are of one or two words; or "words".
+        text_length: Token ids a row; longer texts are cut.
     """
     path = folder_of("emoji_image_text", root, ["emoji_image_text.npz"]) / "emoji_image_text.npz"
     arrays = read_arrays(path)

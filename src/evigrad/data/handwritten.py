@@ -33,7 +33,16 @@ def load_handwritten(
     validation: float = 0.2,
     scaling: str = "standard",
 ) -> Splits:
-    """1,600/400 rows of either split; ``validation`` of the first part is cut off, stratified, by ``seed``."""
+    """1,600/400 rows of a published split; the validation rows are cut off the first part, stratified.
+
+    Args:
+        root: The folder of the release, or the one above it; the environment variable EVIGRAD_DATA if not given.
+        split: "trust4conflict" or "tmc", whose rows are given by number.
+        seed: Of the validation rows.
+        validation: Share of the training rows that is held out to select on; a fifth is enough to rank epochs by.
+        scaling: "standard" (zero mean, unit variance) or "minmax", fitted on training rows alone; "none"; or
+            "minmax_tmc" and "minmax_rcml", which let test rows speak into the scaling as the released code does.
+    """
     prefixes = {"trust4conflict": "", "tmc": "tmc_"}
     if split not in prefixes:
         raise nearest("split", split, prefixes)

@@ -27,7 +27,15 @@ INFO = Info(
 def load_mosi_features(
     *, root: str | Path | None = None, seed: int = 0, validation: float = 0.2, scaling: str = "standard"
 ) -> Splits:
-    """62 videos for training and 31 others for test; validation takes whole videos from the 62, by ``seed``."""
+    """62 videos for training and 31 others for test; validation takes whole videos from the 62.
+
+    Args:
+        root: The folder of the release, or the one above it; the environment variable EVIGRAD_DATA if not given.
+        seed: Of the videos to validate on.
+        validation: Share of the training rows, in whole videos, that is held out to select on.
+        scaling: "standard" (zero mean, unit variance) or "minmax", fitted on training rows alone; "none"; or
+            "minmax_tmc" and "minmax_rcml", which let test rows speak into the scaling as the released code does.
+    """
     path = folder_of("mosi_features", root, ["mosi_features.npz"]) / "mosi_features.npz"
     arrays = {**read_arrays(path)}
     arrays["class_names"] = type(arrays["y"])([2], dtype="<U8")

@@ -39,6 +39,14 @@ def load_ravdess_av(
     """Test on one of the literature's five actor-disjoint folds; validation takes whole actors from the other four.
 
     ``audio`` is [1, 64 mel, 112 frames] (24 ms each), ``face`` the means of 35 action units over the clip.
+
+    Args:
+        root: The folder of the release, or the one above it; the environment variable EVIGRAD_DATA if not given.
+        fold: 0 to 4, the fold to test on; report all five.
+        seed: Of the actors to validate on.
+        validation: Share of the training rows, in whole actors, that is held out to select on.
+        scaling: "standard" (zero mean, unit variance) or "minmax", fitted on training rows alone; "none"; or
+            "minmax_tmc" and "minmax_rcml", which let test rows speak into the scaling as the released code does.
     """
     if fold not in range(5):
         raise DataError(f"fold={fold}: the folds are 0, 1, 2, 3 and 4")

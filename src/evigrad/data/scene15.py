@@ -27,7 +27,15 @@ INFO = Info(
 def load_scene15(
     *, root: str | Path | None = None, seed: int = 0, validation: float = 0.2, scaling: str = "standard"
 ) -> Splits:
-    """Trust4Conflict's 3,588/897 rows; ``validation`` of the first part is cut off, stratified, by ``seed``."""
+    """Trust4Conflict's 3,588/897 rows; the validation rows are cut off the first part, stratified.
+
+    Args:
+        root: The folder of the release, or the one above it; the environment variable EVIGRAD_DATA if not given.
+        seed: Of the validation rows.
+        validation: Share of the training rows that is held out to select on; a fifth is enough to rank epochs by.
+        scaling: "standard" (zero mean, unit variance) or "minmax", fitted on training rows alone; "none"; or
+            "minmax_tmc" and "minmax_rcml", which let test rows speak into the scaling as the released code does.
+    """
     path = folder_of("scene15", root, ["scene15.npz"]) / "scene15.npz"
     arrays = read_arrays(path)
     data = views_from_arrays(path.name, arrays)

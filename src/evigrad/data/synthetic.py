@@ -101,10 +101,18 @@ def synthetic(
 ) -> Splits:
     """Three parts of :class:`SyntheticViews`; ``splits.train.truth`` is what was planted.
 
-    ``signal``: strength a_m of each modality (default ``{"strong": 3.0, "weak": 1.0}``; 0 plants pure noise).
-    ``noise``: sigma is drawn log-uniformly between these two for each row and modality. ``conflict``: chance
-    that one modality of a row shows another class. ``missing``: chance that a modality of a row is absent
-    (one always stays).
+    Args:
+        signal: {modality: strength a_m}; {strong: 3, weak: 1} if not given, since unequal modalities are what
+            balancing is about. 0 plants pure noise.
+        noise: Between these two the standard deviation of each row and modality is drawn, log-uniformly, so that
+            some rows are certain and some are not.
+        conflict: Chance that one modality of a row shows another class; 0, as a conflict is planted on purpose.
+        redundancy: 1: each modality alone tells the class; 0: only all together do.
+        missing: Chance that a modality of a row is absent; one always stays.
+        classes: C.
+        features: K, one number or {modality: number}.
+        sizes: Rows of train, validation and test.
+        seed: Of everything that is drawn.
     """
     strengths = dict(signal or {"strong": 3.0, "weak": 1.0})
     widths = dict(features) if isinstance(features, Mapping) else dict.fromkeys(strengths, features)

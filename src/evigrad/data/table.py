@@ -115,14 +115,21 @@ def load_table(
 ) -> Splits:
     """Files of your own: a CSV or Parquet table with one row a sample.
 
-    The column ``label`` holds the class; every other column is a modality, whose cells name files relative to
-    the table: wav, png or jpg, npy, txt. An empty cell: that sample has no such modality. Optional columns:
-    "split" (train, validation or test) and "group". ``columns`` names the modalities where there are other
-    columns too. Images become [3, H, W] of ``image_size``; sound the log-mel of its first ``seconds``.
+    One column holds the class; every other column is a modality, whose cells name files relative to the table: wav,
+    png or jpg, npy, txt. An empty cell: that sample has no such modality. Optional columns: "split" (train,
+    validation or test) and "group".
 
-    ``split="given"`` follows the column ``split`` (the default where there is one); what it leaves out, or
-    everything with "seeded", is cut by ``seed``: by class shares, or by whole groups if there is a column
-    ``group``.
+    Args:
+        path: The table.
+        label: The column that holds the class.
+        columns: The modalities, where there are other columns too; all columns but label, split and group if not
+            given.
+        split: "given" follows the column split; "seeded" cuts by the seed, keeping the classes' shares or, where
+            there is a column group, the groups whole. "given" where there is such a column.
+        seed: Of what is cut.
+        validation: Share of the training rows that is held out to select on; a fifth is enough to rank epochs by.
+        test: Share of the rows that is held out for test, where the table names none.
+        decoding: How files are read: options of :class:`Decoding`.
     """
     path = Path(path)
     how = Decoding(**decoding)

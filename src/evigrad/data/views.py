@@ -104,13 +104,22 @@ def load_views(
 
     ``y`` [N] holds the labels, numbers from 0 or texts; every other array with two axes or more is a view. A
     row of NaN, or False in ``present_<view>`` [N], is a sample without that view. Optional: ``group`` [N],
-    ``train_idx``, ``test_idx``, ``validation_idx``, ``class_names`` [C], ``token_views``. ``views`` chooses some
-    of the views; those that hold texts or one number a row are used only if it names them.
+    ``train_idx``, ``test_idx``, ``validation_idx``, ``class_names`` [C], ``token_views``.
 
-    ``split``: "given" takes ``train_idx`` and ``test_idx`` (and ``validation_idx``, else ``validation`` of
-    the train rows is cut off); "seeded" cuts ``test`` and ``validation`` by ``seed``. Default: given if the
-    indices are there. Cuts keep the classes' shares, or keep rows of one ``group`` together where there is
-    such an array.
+    Args:
+        path: The npz file or the folder.
+        views: The names of those to use; all with two axes or more if not given. Texts, and one number a row, are
+            used only if they are named here.
+        split: "given" takes train_idx and test_idx (and validation_idx where there is one); "seeded" cuts by the
+            seed, keeping the classes' shares or, where there is an array group, the groups whole. "given" if the
+            indices are there.
+        seed: Of what is cut.
+        validation: Share of the training rows that is held out to select on; a fifth is enough to rank epochs by.
+        test: Share of the rows that is held out for test, where the file names none.
+        scaling: "standard" (zero mean, unit variance) or "minmax", fitted on training rows alone; "none"; or
+            "minmax_tmc" and "minmax_rcml", which let test rows speak into the scaling as the released code does.
+        text_length: Token ids a text; longer ones are cut.
+        text: "words" or "characters".
     """
     path = Path(path)
     arrays = read_arrays(path)

@@ -40,19 +40,22 @@ class BOGC(Uniform):
     The options and their defaults are those of :class:`~evigrad.calibration.CalibratedLoss`.
 
     Args:
-        unimodal_weight: φ.
-        evidence_power: s in e = λ^s; 0 weighs everything alike.
-        scale: γ, by which the rescaled gradient is multiplied.
-        posterior: ``"kronecker"``, ``"diagonal"``, ``"full"`` or ``"lowrank"``.
-        curvature: ``"running"`` or ``"batch"``.
-        centre: ``"weights"`` or ``"newton"``.
-        moments: ``"linearized"`` or ``"monte_carlo"``.
-        joint_source: the joint gradient's distribution, from the joint ``"head"`` or the ``"average"`` of the
-            unimodal ones.
-        reference: ``"none"`` or ``"power"``.
-        weights: ``"printed"`` or ``"source"``.
-        rescale: ``"batch"``, ``"sample"`` or ``"none"``.
-        prior_precision: τ of the Gaussian prior over every head's weights.
+        unimodal_weight: φ; 1 is the sum that the paper trains with.
+        evidence_power: s in e = λ^s; the paper's 0.5. 0 weighs everything alike.
+        scale: γ, by which the rescaled gradient is multiplied; the paper's 1.5.
+        posterior: ``"kronecker"``, which scales to any number of classes; ``"diagonal"``; ``"full"``, for small heads;
+            ``"lowrank"``, exact, with batch curvature only.
+        curvature: ``"running"``, a posterior given the data, or ``"batch"``, as printed, given one batch.
+        centre: ``"weights"``, those that are trained, or ``"newton"``, as printed: a step from one batch, which leads
+            far off them.
+        moments: ``"linearized"``, without draws and so repeatable, or ``"monte_carlo"``, as printed.
+        joint_source: the joint gradient's distribution, from the joint ``"head"``, or as printed the ``"average"`` of
+            the unimodal ones, which come from other feature spaces.
+        reference: ``"none"``, as printed, or ``"power"``: evidence that doesn't change with the scale of the loss.
+        weights: ``"printed"``, or ``"source"``: normalised over the two sources.
+        rescale: ``"batch"`` restores the norm over the batch, as the printed weights would shrink it by 1/K²;
+            ``"sample"`` of every sample; ``"none"``.
+        prior_precision: τ of the Gaussian prior over every head's weights; 1 is a unit normal one.
     """
 
     def __init__(
