@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from evigrad.data import whole
+from evigrad.networks import FUSIONS
 from evigrad.training import ExportError, export, fit, restore
 from tests.training.toy import method, network, settings, views
 
@@ -41,6 +42,15 @@ def test_onnx_gives_the_models_outputs(tmp_path):
         expected = chosen.predict(model.eval()(batch.inputs, batch.present), batch.present)
     found = reference.ReferenceEvaluator(loaded).run(None, feed)[0]
     torch.testing.assert_close(torch.as_tensor(found), expected)
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_every_fusion_is_exported(tmp_path, fusion):
+    model, chosen = network(fusion=fusion), method()
+    chosen.prepare(model, 50, 4, 2)
+    report = export(model, chosen, whole(views(5)), tmp_path)
+    assert report["program_difference"] < 1e-5
+    assert report["onnx_difference"] < 1e-5
 
 
 def test_onnx_that_is_not_installed_is_said(tmp_path, monkeypatch):

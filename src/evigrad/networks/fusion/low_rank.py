@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,9 @@ class LowRankTensor(Fusion):
         """The rank-weighted sum of products."""
         here = presence(features, present)[..., None]
         # the bias is a - 1: an initialisation that sets biases to zero keeps the start
-        factors = 1 + torch.stack([self.factors[name](value) for name, value in features.items()], dim=1)
-        product = torch.where(here, factors, torch.ones_like(factors)).prod(dim=1)
-        return torch.einsum("r,brk->bk", self.mixture, product.reshape(len(product), self.rank, -1))
+        factors = [
+            1 + self.factors[name](value) * here[:, index] for index, (name, value) in enumerate(features.items())
+        ]
+        # not torch.prod, whose backward and export look at the values
+        product = reduce(torch.mul, factors)
+        return torch.einsum("r,brk->bk", self.mixture, product.unflatten(1, (self.rank, -1)))
