@@ -69,7 +69,7 @@ def _devices() -> list[str]:
 
     devices = [f"cpu, {torch.get_num_threads()} threads"]
     devices += [f"cuda:{number}, {torch.cuda.get_device_name(number)}" for number in range(torch.cuda.device_count())]
-    return [*devices, "mps"] if torch.backends.mps.is_available() else devices
+    return [*devices, "mps (not used: no 64-bit numbers)"] if torch.backends.mps.is_available() else devices
 
 
 def _check() -> list[dict[str, Any]]:

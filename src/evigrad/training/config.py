@@ -99,7 +99,7 @@ class Hardware:
     """Where to run; handed to Lightning Fabric, which also reads torchrun's and SLURM's environment.
 
     Args:
-        accelerator: ``auto`` takes a GPU when there is one.
+        accelerator: ``auto`` takes a GPU when there is one; Apple's have no 64-bit numbers and are passed over.
         devices: Devices per node: a count, or ``auto``.
         nodes: Machines.
         strategy: ``auto``, ``ddp`` or ``fsdp`` (GPUs only).

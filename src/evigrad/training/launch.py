@@ -29,7 +29,7 @@ def _fabric(hardware: Hardware) -> Fabric:
             "training needs Lightning Fabric, which isn't installed. Run: pip install 'evigrad[train]'"
         ) from error
     settings: Any = {
-        "accelerator": hardware.accelerator,
+        "accelerator": _accelerator(hardware.accelerator),
         "devices": hardware.devices,
         "num_nodes": hardware.nodes,
         "strategy": hardware.strategy,
@@ -42,3 +42,14 @@ def _fabric(hardware: Hardware) -> Fabric:
             f"this machine can't run hardware={hardware}: {error} "
             "Use accelerator='auto', devices=1, strategy='auto' for whatever is here."
         ) from error
+
+
+def _accelerator(name: str) -> str:
+    """What ``auto`` stands for, which is never one of Apple's GPUs: sums and decompositions here have 64 bits."""
+    import torch
+
+    if name == "mps":
+        raise ValueError("accelerator='mps' has no 64-bit numbers, which training needs. Use accelerator='cpu' here.")
+    if name == "auto" and torch.backends.mps.is_available():
+        return "cpu"
+    return name
