@@ -9,6 +9,7 @@ from lightning_fabric.plugins.precision import MixedPrecision
 from torch import nn
 
 from evigrad.data import collate
+from evigrad.methods import METHODS
 from evigrad.training import DivergedError, Hardware, Optimizer, Schedule, Selection, fit, read_result
 from evigrad.training.checkpoint import load_checkpoint
 from evigrad.training.config import METRICS
@@ -241,7 +242,7 @@ def test_a_modality_that_is_not_in_every_epoch_has_a_column_from_the_first(tmp_p
     assert found == ["nan", "0.0"]  # with this seed the only sample keeps it in the second epoch
 
 
-@pytest.mark.parametrize("name", ["joint", "uniform", "unimodal", "ogm_ge", "mmpareto", "tmc", "bogc"])
+@pytest.mark.parametrize("name", METHODS)
 def test_every_method_trains(tmp_path, name):
     result = fit(network(), method(name), views(64), views(40, 1), folder=tmp_path, training=settings(epochs=4))
     assert result.metrics["validation"]["accuracy"] > 0.5

@@ -37,7 +37,7 @@ def optimizer_step(run: Run, batches: Iterator[Batch], sizes: list[int]) -> tupl
     for number, size in enumerate(sizes):
         run.surgery.weight = run.plan.weight(run.position.step_in_epoch, run.fabric.global_rank, size)
         run.surgery.is_last_micro_batch = number == len(sizes) - 1
-        batch = _thinned(run, next(batches), number)
+        batch = _counted(run, _thinned(run, next(batches), number))
         result = _micro_step(run, batch)
         losses.append(result.loss.detach() * run.surgery.weight)
         _count(run, batch, result)
@@ -86,6 +86,15 @@ def _thinned(run: Run, batch: Batch, number: int) -> Batch:
 
     place = (run.position.step, run.fabric.global_rank, number)
     return drop(batch, probability, stream(run.training.seed, "modality dropout", *place)).batch
+
+
+def _counted(run: Run, batch: Batch) -> Batch:
+    """The batch; nothing of it where this rank has no sample of its own and repeats one that another rank has."""
+    if run.surgery.weight > 0:
+        return batch
+    from evigrad.data import keep
+
+    return keep(batch, ()).batch
 
 
 @torch.no_grad()
