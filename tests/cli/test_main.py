@@ -82,7 +82,7 @@ def test_no_command(evigrad):
         (CheckError("differs"), 1, "evigrad: differs\n"),
         (DivergedError("loss is nan"), 1, "evigrad: loss is nan\n"),
         (ExportError("differs"), 1, "evigrad: differs\n"),
-        (KeyboardInterrupt(), 75, "evigrad: stopped; what was finished is kept\n"),
+        (KeyboardInterrupt(), 130, "evigrad: stopped; what was finished is kept\n"),
     ],
 )
 def test_an_error_is_a_line_and_a_code(capsys, monkeypatch, error, code, text):

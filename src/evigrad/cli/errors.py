@@ -28,6 +28,7 @@ class ExitCode(IntEnum):
     INTERNAL = 70, "a defect in evigrad; the traceback is shown"
     STORAGE = 74, "a disk is full or a folder can't be written"
     INTERRUPTED = 75, "stopped by a signal and saved; evigrad resume RUN goes on"
+    STOPPED = 130, "stopped by Ctrl-C where there is nothing to go on with"
 
 
 FAILURES = ("DivergedError", "ExportError")
@@ -63,7 +64,7 @@ def guarded(work: Callable[[], int], with_traceback: bool = False) -> int:
         return ExitCode.OK
     except KeyboardInterrupt:
         sys.stderr.write("\nevigrad: stopped; what was finished is kept\n")
-        return ExitCode.INTERRUPTED
+        return ExitCode.STOPPED
     except SystemExit as leaving:
         return _leave(leaving)
     except Exception as error:
