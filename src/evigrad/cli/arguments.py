@@ -129,7 +129,7 @@ def call(command: str, function: Callable[..., int], words: list[str]) -> int:
 
 
 def describe(parser: Parser, group: str, title: str, text: str) -> None:
-    """Head the options of ``group`` in the help with ``title`` and ``text``, a docstring whose arguments stand there."""
+    """Head the options of ``group`` in the help with ``title`` and the docstring ``text`` without its arguments."""
     entry, about = (parser.groups or {})[group], ROLES.sub(r"\1", text.split("Args:")[0])
     entry.title, entry.description = title, inspect.cleandoc(about).replace("``", "").rstrip()
 
