@@ -21,7 +21,7 @@ from evigrad.training.files import write_json
 UNEVEN = {"pixels": 3.0, "fourier": 0.5, "profiles": 3.0, "zernike": 0.5, "karhunen": 0.5, "morphology": 0.5}
 NOISES = (1.0, 2.0, UNEVEN)
 REGIMES: list[dict[str, Any]] = [{"labels_per_class": n, "noise": noise} for n, noise in product((5, 10), NOISES)]
-LEARNING_RATES = (0.001, 0.003, 0.01, 0.03)
+LEARNING_RATES = (0.001, 0.003, 0.01, 0.03, 0.1)
 CHOICE_SEEDS = (100, 101, 102)
 RECORD = Path(__file__).parent.parent / "src" / "evigrad" / "experiments" / "demo.json"
 
