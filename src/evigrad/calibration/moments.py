@@ -1,6 +1,6 @@
 """Mean and variance of the loss gradient at the features, when the head's weights are random."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -36,14 +36,9 @@ class Point:
     target: Tensor
     columns: int  # K: columns of theta that multiply features
 
-    def groups(self, size: int) -> Iterator["Point"]:
-        """The same point in groups of at most ``size`` samples."""
-        if len(self.inputs) <= size:  # the usual case, kept apart so that a compiler sees no loop over samples
-            yield self
-            return
-        for start in range(0, len(self.inputs), size):
-            stop = start + size
-            yield Point(self.theta, self.inputs[start:stop], self.target[start:stop], self.columns)
+    def rows(self, rows: slice) -> "Point":
+        """The same point at some of the samples."""
+        return Point(self.theta, self.inputs[rows], self.target[rows], self.columns)
 
 
 def gradient(point: Point, loss: Likelihood) -> Tensor:
@@ -60,14 +55,14 @@ def linearized(posterior: Gaussian, point: Point, loss: Likelihood) -> Moments:
     """
     weights = point.theta[:, : point.columns]
     shared = posterior.weights(point.columns)
-    parts = []
-    for group in point.groups(_group_size(posterior, point)):
+
+    def both(group: Point) -> tuple[Tensor, Tensor]:
         mean = loss.mean(group.inputs @ group.theta.T)
         residual = loss.residual(mean, group.target)
         forms = posterior.forms(group.inputs, shared)
-        variance = forms.linear(residual, loss.sensitivity(mean, weights[None]))
-        parts.append((residual @ weights, variance))
-    return _joined(parts)
+        return residual @ weights, forms.linear(residual, loss.sensitivity(mean, weights[None]))
+
+    return _in_groups(both, posterior, point)
 
 
 def exact(posterior: Gaussian, point: Point, loss: Likelihood) -> Moments:
@@ -78,14 +73,15 @@ def exact(posterior: Gaussian, point: Point, loss: Likelihood) -> Moments:
     weights = point.theta[:, : point.columns]
     factor = 2 / len(point.theta)
     shared = posterior.weights(point.columns)
-    parts = []
-    for group in point.groups(_group_size(posterior, point)):
+
+    def both(group: Point) -> tuple[Tensor, Tensor]:
         residual = loss.residual(group.inputs @ group.theta.T, group.target)
         forms = posterior.forms(group.inputs, shared)
         slope = (factor * weights).expand(len(group.inputs), -1, -1)
         variance = forms.linear(residual, slope) + factor**2 * forms.product_variance()
-        parts.append((residual @ weights + factor * forms.product_mean(), variance))
-    return _joined(parts)
+        return residual @ weights + factor * forms.product_mean(), variance
+
+    return _in_groups(both, posterior, point)
 
 
 def monte_carlo(
@@ -172,6 +168,16 @@ def _group_size(posterior: Gaussian, point: Point) -> int:
     return max(1, entries // (point.columns * outputs * (outputs if posterior.dense_forms else 1)))
 
 
-def _joined(parts: list[tuple[Tensor, Tensor]]) -> Moments:
-    means, variances = zip(*parts, strict=True)
-    return Moments(torch.cat(means), torch.cat(variances).clamp_min(0))
+def _in_groups(both: Callable[[Point], tuple[Tensor, Tensor]], posterior: Gaussian, point: Point) -> Moments:
+    """Mean and variance of all samples, from ``both`` of a few at a time."""
+    samples, size = len(point.inputs), _group_size(posterior, point)
+    if samples <= size:  # the usual case, kept apart so that a compiler sees no loop over samples
+        mean, variance = both(point)
+        return Moments(mean, variance.clamp_min(0))
+    # In place: small results scattered among large temporaries would keep the allocator from using their room again.
+    mean = point.inputs.new_empty(samples, point.columns)
+    variance = torch.empty_like(mean)
+    for start in range(0, samples, size):
+        rows = slice(start, start + size)
+        mean[rows], variance[rows] = both(point.rows(rows))
+    return Moments(mean, variance.clamp_min_(0))
