@@ -50,16 +50,7 @@ def check_values(inputs: Inputs, loss: str, classes: int) -> None:
     Reads one small tensor back from the device.
     """
     counts = [(~value.isfinite()).any(-1).sum() for value in inputs.features.values()]
-    target = inputs.target
-    if not target.is_floating_point():
-        counts.append(((target < 0) | (target >= classes)).sum())
-    elif loss == "square":
-        counts.append((~target.isfinite()).sum())
-    else:
-        counts.append((~((target >= 0) & (target <= 1))).sum())  # NaN is neither
-    unsummed = target.is_floating_point() and loss == "cross_entropy"
-    # Rounding of bfloat16 leaves a sum off by 2^-9 at most.
-    counts.append(((target.float().sum(-1) - 1).abs() > 0.01).sum() if unsummed else counts[-1].new_zeros(()))
+    counts += _target_counts(inputs.target, loss, classes)
     *broken, wrong, unnormalised = torch.stack(counts).tolist()
     for name, count in zip(inputs.features, broken, strict=True):
         if count:
@@ -68,6 +59,24 @@ def check_values(inputs: Inputs, loss: str, classes: int) -> None:
                 "samples. Look for a diverged encoder (lower the learning rate, clip gradients) or for bad input data; "
                 "a sample without this modality belongs into `present`."
             )
+    _check_target(inputs.target, loss, classes, wrong, unnormalised)
+
+
+def _target_counts(target: Tensor, loss: str, classes: int) -> list[Tensor]:
+    """How many entries are out of range, and how many rows should sum to one and do not."""
+    if not target.is_floating_point():
+        wrong = ((target < 0) | (target >= classes)).sum()
+    elif loss == "square":
+        wrong = (~target.isfinite()).sum()
+    else:
+        wrong = (~((target >= 0) & (target <= 1))).sum()  # NaN is neither
+    if not target.is_floating_point() or loss != "cross_entropy":
+        return [wrong, torch.zeros_like(wrong)]
+    # Rounding of bfloat16 leaves a sum off by 2^-9 at most.
+    return [wrong, ((target.float().sum(-1) - 1).abs() > 0.01).sum()]
+
+
+def _check_target(target: Tensor, loss: str, classes: int, wrong: int, unnormalised: int) -> None:
     if wrong and not target.is_floating_point():
         raise ValueError(
             f"`target` has {wrong} of {len(target)} labels outside 0..{classes - 1}: they run from {int(target.min())} "
