@@ -25,6 +25,7 @@ from torch import Tensor
 from .arrays import Arrays, read_arrays
 from .dataset import Info, Splits
 from .errors import DataError, DataReportError, nearest, require
+from .labels import as_text, read_labels
 from .memory import Views, split_views
 from .partition import partition
 from .text import encode
@@ -64,7 +65,7 @@ def views_from_arrays(
         raise DataError(
             f"{source}: there is no array 'y' with the labels; it has {', '.join(sorted(arrays)) or 'none'}"
         )
-    target, classes = _labels(source, arrays)
+    target, classes = read_labels(source, arrays)
     inputs: dict[str, Tensor] = {}
     present: dict[str, Tensor] = {}
     problems: list[str] = []
@@ -77,7 +78,7 @@ def views_from_arrays(
             problems.append(problem)
             continue
         if array.dtype.kind in "US":
-            inputs[name] = torch.stack([encode(_text(line), text_length, text) for line in array])
+            inputs[name] = torch.stack([encode(as_text(line), text_length, text) for line in array])
         else:
             inputs[name] = _numbers(array, name in tokens)
         absent, bad = _gaps(name, inputs[name], arrays.get(f"present_{name}"))
@@ -173,7 +174,7 @@ def _unfit(name: str, array: Any, rows: int, tokens: bool) -> str:
 def _listed(arrays: Arrays, key: str) -> list[str]:
     """The names in an array of names; one name may stand alone."""
     names = arrays.get(key, ())
-    return [_text(names[()])] if getattr(names, "ndim", 1) == 0 else [_text(name) for name in names]
+    return [as_text(names[()])] if getattr(names, "ndim", 1) == 0 else [as_text(name) for name in names]
 
 
 def _strangers(arrays: Arrays) -> list[str]:
@@ -205,55 +206,6 @@ def _chosen(source: str, arrays: Arrays, views: Iterable[str] | None) -> dict[st
     if not wanted:
         raise DataError(f"{source}: there is no view; give at least one array with two axes, [N, features]")
     return {name: found.get(name, name) for name in wanted}
-
-
-def _labels(source: str, arrays: Arrays) -> tuple[Tensor, tuple[str, ...]]:
-    y = arrays["y"]
-    if y.ndim != 1 or y.dtype.kind not in "USiub":
-        raise DataError(f"{source}: 'y' has shape {y.shape} and type {y.dtype}; give one whole number or text a row")
-    if not len(y):
-        raise DataError(f"{source}: 'y' has no row; give one label a sample")
-    names = [_text(name) for name in arrays["class_names"]] if "class_names" in arrays else None
-    if names and len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{source}: 'class_names' has {twice!r} twice; give each class a name of its own")
-    labels = _named(source, [_text(label) for label in y], names) if y.dtype.kind in "US" else y.tolist()
-    names = names or _names(source, y, labels)
-    for row, label in enumerate(labels):
-        if not 0 <= label < len(names):
-            raise DataError(
-                f"{source}: 'y', row {row}: label {int(label)} is not in 0..{len(names) - 1}; "
-                "count labels from 0 and name each class in 'class_names'"
-            )
-    return torch.tensor(labels, dtype=torch.long), tuple(names)
-
-
-def _named(source: str, texts: list[str], names: list[str] | None) -> list[int]:
-    """Positions of text labels in the order of the classes: that of ``class_names``, else the sorted one."""
-    number = {name: i for i, name in enumerate(names or sorted(set(texts)))}
-    for row, text in enumerate(texts):
-        if not text:
-            raise DataError(f"{source}: 'y', row {row}: the label is empty; give a text or remove the row")
-        if text not in number:
-            raise DataError(f"{source}: 'y', row {row}: label {text!r} is not in 'class_names'; name it there")
-    return [number[text] for text in texts]
-
-
-def _names(source: str, y: Any, labels: list[int]) -> list[str]:
-    if y.dtype.kind in "US":
-        return sorted({_text(label) for label in y})
-    most = max(labels)
-    if most >= len(labels) + 1000:
-        # Identifiers taken for labels would otherwise build a network with that many outputs.
-        raise DataError(
-            f"{source}: 'y', row {labels.index(most)}: label {most} with {len(labels)} rows; "
-            "count labels from 0 and name each class in 'class_names'"
-        )
-    return [str(label) for label in range(int(most) + 1)]
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _numbers(array: Any, tokens: bool) -> Tensor:
