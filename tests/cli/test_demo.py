@@ -4,6 +4,7 @@ import json
 import pytest
 
 from evigrad.cli import demo
+from evigrad.cli.console import program
 from evigrad.experiments import Choice, Experiment
 from evigrad.training import Optimizer, Training
 
@@ -29,9 +30,9 @@ def test_the_whole_story(evigrad, tmp_path):
     for text in ("Highest mean accuracy:", "bogc", "(paired by seed, Holm-adjusted", "One small data set"):
         assert text in " ".join(answer.out.split())
     assert max(len(line) for line in answer.out.splitlines() if str(tmp_path) not in line) <= 80
-    commands = [line for line in answer.out.splitlines() if line.startswith("  evigrad ")]
-    assert len(commands) == 3
-    assert commands[0] == f"  evigrad evaluate {tmp_path}/bogc/seed-0"
+    commands = [line.split()[1:] for line in answer.out.splitlines() if line.startswith(f"  {program()} ")]
+    assert [words[0] for words in commands] == ["evaluate", "train", "methods"]
+    assert commands[0][1:] == [f"{tmp_path}/bogc/seed-0"]
     assert "9/9  bogc, seed 2: " in answer.err
 
 

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from evigrad.cli import COMMANDS, ExitCode
+from evigrad.cli.console import program
 from evigrad.cli.errors import CheckError, guarded
 from evigrad.training import DivergedError, ExportError, Interrupted, StorageError
 
@@ -100,7 +101,7 @@ def test_an_interrupted_run_says_how_to_go_on(capsys, tmp_path):
         raise Interrupted(tmp_path, 7)
 
     assert guarded(work) == ExitCode.INTERRUPTED
-    assert f"evigrad: go on with: evigrad resume {tmp_path}\n" in capsys.readouterr().err
+    assert f"evigrad: go on with: {program()} resume {tmp_path}\n" in capsys.readouterr().err
 
 
 def test_a_defect_shows_where(capsys):

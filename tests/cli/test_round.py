@@ -46,7 +46,7 @@ def test_started_stopped_killed_resumed_and_used(views, tmp_path):
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 75, err
-    assert f"evigrad: go on with: evigrad resume {folder}\n" in err
+    assert f"evigrad resume {folder}\n" in err
 
     before = (folder / "epochs.csv").stat().st_size
     process = start("resume", folder)

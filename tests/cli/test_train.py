@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
+from evigrad.cli.console import program
 from evigrad.data import names
 from evigrad.methods import METHODS
 from tests.cli.conftest import TINY
@@ -18,7 +19,7 @@ def test_a_run_says_where_it_is_and_what_can_be_done_next(evigrad, views, tmp_pa
     assert "Accuracy: train" in answer.out
     assert "best validation accuracy (earliest on a" in answer.out
     for command in ("evaluate", "predict", "export"):
-        assert f"  evigrad {command} {tmp_path}/run" in answer.out
+        assert f"  {program()} {command} {tmp_path}/run" in answer.out
 
 
 def test_json_is_all_that_is_on_standard_output(evigrad, views, tmp_path):

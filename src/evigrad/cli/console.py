@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,9 +38,18 @@ def remark(line: str) -> None:
 
 
 def say_commands(*commands: str) -> None:
-    """Write ``commands``, indented and never wrapped, so that they can be copied."""
+    """Write ``commands`` of this program, indented and never wrapped, so that they can be copied."""
     for line in commands:
-        sys.stdout.write(f"  {line}\n")
+        sys.stdout.write(f"  {program()} {line}\n")
+
+
+def program() -> str:
+    """What starts the program of this very environment: the one on the path may be another, or there is none."""
+    here, found = Path(sys.executable).with_name("evigrad"), shutil.which("evigrad")
+    if not here.exists() or (found is not None and here.samefile(found)):
+        return "evigrad"
+    near = os.path.relpath(here)
+    return str(here) if near.startswith("..") else near
 
 
 def say_json(content: Any) -> None:

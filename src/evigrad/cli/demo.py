@@ -102,9 +102,9 @@ def _say(outcomes: Sequence[Outcome], cells: Sequence[Cell], folder: Path, secon
     run = next((cell.folder for cell in cells if cell.label == OWN and not cell.diverged), cells[0].folder)
     say(f"{len(cells)} runs in {folder} ({seconds:.0f} s now). Next:")
     say_commands(
-        f"evigrad evaluate {run}",
-        "evigrad train --method bogc --method.weights source",
-        "evigrad methods bogc",
+        f"evaluate {run}",
+        "train --method bogc --method.weights source",
+        "methods bogc",
     )
 
 

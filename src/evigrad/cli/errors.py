@@ -93,7 +93,9 @@ def _leave(leaving: SystemExit) -> int:
         return ExitCode.OK if leaving.code is None else ExitCode.FAILED
     folder = getattr(leaving, "folder", None)
     if folder is not None:
-        sys.stderr.write(f"evigrad: {leaving}\nevigrad: go on with: evigrad resume {folder}\n")
+        from evigrad.cli.console import program
+
+        sys.stderr.write(f"evigrad: {leaving}\nevigrad: go on with: {program()} resume {folder}\n")
     return leaving.code
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from evigrad.cli.arguments import ROLES, call
-from evigrad.cli.console import say, say_json, say_prose, say_table
+from evigrad.cli.console import say, say_commands, say_json, say_prose, say_table
 from evigrad.cli.errors import ExitCode
 from evigrad.methods import METHODS, Method
 
@@ -45,7 +45,8 @@ def _tell(name: str, kind: type[Method]) -> None:
         say_table(["option", "default"], [[f"--method.{key}", str(value)] for key, value in options.items()])
     else:
         say("", "It has no options.")
-    say(f"Use it: evigrad train --method {name}")
+    say("Use it:")
+    say_commands(f"train --method {name}")
 
 
 def plain(text: str) -> str:

@@ -67,9 +67,9 @@ def report(result: Result, as_json: bool) -> int:
         return ExitCode.OK
     say(*headline(result), f"Everything is in {result.folder}. Next:")
     say_commands(
-        f"evigrad evaluate {result.folder}",
-        f"evigrad predict {result.folder} --data NEW.npz",
-        f"evigrad export {result.folder}",
+        f"evaluate {result.folder}",
+        f"predict {result.folder} --data NEW.npz",
+        f"export {result.folder}",
     )
     return ExitCode.OK
 
