@@ -119,6 +119,6 @@ def _accuracy(outcome: Outcome) -> list[str]:
     summary, ran = outcome.summary(), len(outcome.accuracy) + len(outcome.diverged)
     if summary is None:
         return ["-", "-", "diverged", f"0/{ran}"]
-    interval = "-" if summary.runs < 2 else f"{percent(summary.low)} to {percent(summary.high)}"
+    interval = "-" if summary.runs < 2 else f"{percent(max(summary.low, 0))} to {percent(min(summary.high, 1))}"
     worst = "diverged" if outcome.diverged else percent(summary.worst)
     return [percent(summary.mean), interval, worst, f"{summary.runs}/{ran}"]

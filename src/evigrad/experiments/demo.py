@@ -18,7 +18,7 @@ METHODS = ("joint", "uniform", "ogm_ge", "mmpareto", "tmc", "bogc")
 REFERENCE = "uniform"
 SEEDS = (0, 1, 2, 3, 4)
 EPOCHS, BATCH_SIZE = 40, 16
-QUICK_SEEDS, QUICK_EPOCHS = (0, 1), 10
+QUICK_SEEDS, QUICK_EPOCHS = (0, 1), 8
 
 
 def record() -> dict[str, Any]:

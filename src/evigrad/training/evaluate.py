@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from evigrad.training.metrics import accuracy, classification_metrics, per_class
 from evigrad.training.predictions import Predictions, predict
@@ -42,8 +43,7 @@ def evaluate(
     numbers = summary(found, dataset.classes)
     if probe_on is not None:
         trained = predict(network, method, probe_on, batch_size, workers, features=True)
-        for name, value in probe_accuracies(trained, found, len(dataset.classes)).items():
-            numbers["modalities"][name]["probe"] = value
+        add_probes(numbers, fit_probes(trained, len(dataset.classes)), found)
     return {**numbers, "protocol": dataset.protocol}
 
 
@@ -68,18 +68,20 @@ def modality_accuracies(found: Predictions) -> dict[str, dict[str, float]]:
     return numbers
 
 
-def probe_accuracies(trained: Predictions, found: Predictions, classes: int) -> dict[str, float]:
-    """Name -> accuracy on ``found`` of a linear probe fitted on the features of ``trained``."""
-    numbers = {}
-    for name, features in trained.features.items():
-        mask = trained.present[name]
-        if not mask.any() or not found.present[name].any():
-            continue
-        probe = fit_probe(features[mask], trained.target[mask], classes)
-        numbers[name] = _probe_accuracy(probe, found, name)
-    return numbers
+def fit_probes(trained: Predictions, classes: int) -> dict[str, nn.Linear]:
+    """Name -> a linear probe fitted on the features of the samples that have the modality, where any has."""
+    masks = {name: trained.present[name] for name in trained.features}
+    return {
+        name: fit_probe(features[masks[name]], trained.target[masks[name]], classes)
+        for name, features in trained.features.items()
+        if masks[name].any()
+    }
 
 
-def _probe_accuracy(probe: nn.Linear, found: Predictions, name: str) -> float:
-    mask: Tensor = found.present[name]
-    return accuracy(probe(found.features[name][mask]).detach(), found.target[mask])
+def add_probes(numbers: dict[str, Any], probes: Mapping[str, nn.Linear], found: Predictions) -> None:
+    """Add to :func:`summary`'s ``numbers`` on ``found`` the accuracy of each probe, where there are samples for it."""
+    for name, probe in probes.items():
+        mask = found.present[name]
+        if mask.any():
+            scores = probe(found.features[name][mask]).detach()
+            numbers["modalities"][name]["probe"] = accuracy(scores, found.target[mask])

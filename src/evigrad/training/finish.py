@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from evigrad.training import ranks
 from evigrad.training.environment import peak_memory_mb
-from evigrad.training.evaluate import probe_accuracies, summary
+from evigrad.training.evaluate import add_probes, fit_probes, summary
 from evigrad.training.files import write_json
 from evigrad.training.predictions import predict
 from evigrad.training.progress import Progress
@@ -46,11 +46,11 @@ def _measure(run: Run, splits: dict[str, MultimodalDataset]) -> dict[str, dict[s
         name: predict(run.network, run.method, part, batch, run.training.workers, features=True)
         for name, part in splits.items()
     }
+    probes = fit_probes(found["train"], len(splits["train"].classes))
     metrics = {}
     for name, part in splits.items():
         metrics[name] = {**summary(found[name], part.classes), "protocol": part.protocol}
-        for modality, value in probe_accuracies(found["train"], found[name], len(part.classes)).items():
-            metrics[name]["modalities"][modality]["probe"] = value
+        add_probes(metrics[name], probes, found[name])
         if run.main:
             found[name].save(run.folder.predictions / f"{name}.npz", part.classes)
     return metrics
