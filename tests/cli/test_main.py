@@ -125,3 +125,4 @@ def test_exit_codes_are_documented(evigrad):
     out = evigrad("--help").out
     for code in ExitCode:
         assert f"{code.value:>3}  {code.meaning}" in out
+    assert max(map(len, out.splitlines())) <= 80

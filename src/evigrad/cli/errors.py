@@ -22,8 +22,8 @@ class ExitCode(IntEnum):
         return member
 
     OK = 0, "done"
-    FAILED = 1, "a check failed: diverged training, an export that differs, a doctor's finding"
-    USAGE = 2, "something asked for is wrong: an option, a configuration, data, a run folder"
+    FAILED = 1, "a check failed: diverged training, a wrong export, a doctor's finding"
+    USAGE = 2, "something asked for is wrong: an option, settings, data, a run folder"
     UNAVAILABLE = 69, "a package is missing; the message says which extra to install"
     INTERNAL = 70, "a defect in evigrad; the traceback is shown"
     STORAGE = 74, "a disk is full or a folder can't be written"
