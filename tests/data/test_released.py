@@ -49,6 +49,20 @@ def test_no_video_or_actor_is_in_two_parts(real_data, name, key):
         assert len(parts[0] | parts[1] | parts[2]) == 24
 
 
+def test_mosi_can_be_validated_on_videos_whose_labels_made_no_features(real_data):
+    published = load("mosi_features", root=real_data)
+    unseen = load("mosi_features", root=real_data, protocol="unseen", seed=3, validation=0.4)
+    train, *parts = groups(real_data, "mosi_features", "video_id", unseen)
+    tested = groups(real_data, "mosi_features", "video_id", published)[2]
+    assert not parts[0] & parts[1]
+    assert parts[0] | parts[1] == tested
+    assert not train & tested
+    assert len(unseen.validation) + len(unseen.test) == len(published.test)
+    assert 0.4 <= len(unseen.validation) / len(published.test) < 0.5
+    assert "'unseen'" in unseen.test.protocol
+    assert "learned from" in published.validation.protocol
+
+
 def test_both_published_splits_of_handwritten(real_data):
     ours, theirs = (
         load("digits", split="tmc", scaling="none"),
@@ -63,6 +77,8 @@ def test_both_published_splits_of_handwritten(real_data):
 def test_errors(real_data):
     with pytest.raises(DataError, match=r"unknown split 'tcm'. Did you mean 'tmc'\?"):
         load("handwritten", root=real_data, split="tcm")
+    with pytest.raises(DataError, match=r"unknown protocol 'unsen'. Did you mean 'unseen'\?"):
+        load("mosi_features", root=real_data, protocol="unsen")
     with pytest.raises(DataError, match="fold=5: the folds are 0, 1, 2, 3 and 4"):
         load("ravdess_av", root=real_data, fold=5)
 
