@@ -82,3 +82,16 @@ def test_import_is_quick_and_loads_nothing_else(bare_python):
 def test_a_training_step_loads_nothing_else(bare_python):
     _, foreign = answer(bare_python, IMPORT + STEP + REPORT)
     assert foreign == []
+
+
+@pytest.mark.parametrize("command", ["train", "methods", "data list", "doctor", "demo", "predict run"])
+def test_a_command_says_what_to_install(bare_python, command):
+    done = subprocess.run([bare_python, "-I", "-m", "evigrad", *command.split()], capture_output=True, text=True)
+    assert done.returncode == 69
+    assert done.stderr.endswith(" isn't installed. Run: pip install 'evigrad[train]'\n")
+
+
+def test_help_needs_nothing(bare_python):
+    done = subprocess.run([bare_python, "-I", "-m", "evigrad", "--help"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "commands:" in done.stdout

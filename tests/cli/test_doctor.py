@@ -4,7 +4,6 @@ from evigrad.cli import doctor, selfcheck
 
 
 def test_what_is_installed_and_what_is_missing(evigrad, monkeypatch):
-    monkeypatch.setitem(doctor.EXTRAS, "av", ("no_such_module",))
     monkeypatch.setattr(doctor, "EXTRAS", {"train": ("torch",), "av": ("no_such_module",)})
     answer = evigrad("doctor", "--check", "false")
     assert answer.code == 0

@@ -79,6 +79,12 @@ def test_no_command(evigrad):
         (FileNotFoundError("no run here"), 2, "evigrad: no run here\n"),
         (FileNotFoundError(2, "No such file", "x.npz"), 2, "evigrad: x.npz: No such file\n"),
         (ImportError("pip install 'evigrad[onnx]'"), 69, "evigrad: pip install 'evigrad[onnx]'\n"),
+        (
+            ModuleNotFoundError("No module named 'PIL'", name="PIL.Image"),
+            69,
+            "evigrad: PIL isn't installed. Run: pip install 'evigrad[av]'\n",
+        ),
+        (ModuleNotFoundError("No module named 'mine'", name="mine"), 69, "evigrad: No module named 'mine'\n"),
         (StorageError("disk full"), 74, "evigrad: disk full\n"),
         (CheckError("differs"), 1, "evigrad: differs\n"),
         (DivergedError("loss is nan"), 1, "evigrad: loss is nan\n"),

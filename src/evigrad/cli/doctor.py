@@ -9,14 +9,8 @@ from typing import Any
 from evigrad.cli.arguments import call
 from evigrad.cli.console import say, say_json, say_table
 from evigrad.cli.errors import ExitCode
+from evigrad.cli.extras import EXTRAS
 
-EXTRAS = {
-    "train": ("jsonargparse", "lightning_fabric", "numpy", "rich", "safetensors", "torchmetrics"),
-    "av": ("av", "PIL", "soundfile"),
-    "table": ("pyarrow",),
-    "onnx": ("onnx", "onnxscript"),
-    "tracking": ("tensorboard", "wandb", "mlflow"),
-}
 USES = {
     "train": "training, evaluation, command line",
     "av": "sound and images of your own",

@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 
+from evigrad.cli.extras import remedy
+
 
 class ExitCode(IntEnum):
     """What the shell is told. Where sysexits.h has a code for it, that one is used."""
@@ -102,6 +104,8 @@ def _leave(leaving: SystemExit) -> int:
 def _text(error: Exception, code: ExitCode) -> str:
     if code == ExitCode.INTERNAL:
         return f"this is a defect in evigrad, please report it with the lines above ({type(error).__name__}: {error})"
+    if isinstance(error, ModuleNotFoundError) and (words := remedy(error.name or "")):
+        return words
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)
