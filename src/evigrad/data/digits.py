@@ -33,7 +33,7 @@ INFO = Info(
     licence="CC BY 4.0",
     source="Robert Duin, Multiple Features (1998), UCI Machine Learning Repository, https://doi.org/10.24432/C5HC70",
     protocols=("seeded", "tmc"),
-    note="Six pairs of rows are identical in all views; one pair lies on both sides of TMC's split.",
+    note="Six pairs of rows are identical in all views. A cut may part them: TMC's split one pair, a seeded one some.",
 )
 
 
