@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import uuid4
+
+from evigrad.training.files import write_text
 
 INSTALL = "Run: pip install 'evigrad[tracking]'"
 
@@ -41,15 +44,17 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A Weights & Biases run in the project ``evigrad``, whose id is the run folder's name: resuming continues it."""
+    """A Weights & Biases run in the project ``evigrad``; resuming continues it."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         try:
             import wandb
         except ImportError as error:
             raise ImportError(f"the logger 'wandb' needs the package wandb. {INSTALL}") from error
+        known = _kept(folder, "wandb") or uuid4().hex
+        write_text(_place(folder, "wandb"), known)
         self._run: Any = wandb.init(
-            project="evigrad", id=folder.absolute().name, dir=str(folder), config=dict(config), resume="allow"
+            project="evigrad", id=known, name=_title(folder), dir=str(folder), config=dict(config), resume="allow"
         )
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
@@ -62,7 +67,7 @@ class WeightsAndBiases:
 
 
 class MLflow:
-    """A run in MLflow's experiment ``evigrad``, wherever ``MLFLOW_TRACKING_URI`` points."""
+    """A run in MLflow's experiment ``evigrad``, wherever ``MLFLOW_TRACKING_URI`` points; resuming continues it."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         try:
@@ -71,8 +76,11 @@ class MLflow:
             raise ImportError(f"the logger 'mlflow' needs the package mlflow. {INSTALL}") from error
         self._mlflow: Any = mlflow
         mlflow.set_experiment("evigrad")
-        mlflow.start_run(run_name=folder.absolute().name)
-        mlflow.log_dict(dict(config), "config.json")
+        known = _kept(folder, "mlflow")
+        run = mlflow.start_run(run_id=known, run_name=None if known else _title(folder))
+        if known is None:
+            write_text(_place(folder, "mlflow"), run.info.run_id)
+            mlflow.log_dict(dict(config), "config.json")
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         """See :class:`MetricLogger`."""
@@ -100,5 +108,32 @@ def require_loggers(names: Sequence[str]) -> None:
 
 
 def build_loggers(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> list[MetricLogger]:
-    """The loggers called ``names``; a package that is missing is an error that names the extra to install."""
-    return [_BY_NAME[name](folder, config) for name in names]
+    """The loggers called ``names``; one that can't start is an error that says what to do."""
+    return [_start(name, folder, config) for name in names]
+
+
+def _start(name: str, folder: Path, config: Mapping[str, Any]) -> MetricLogger:
+    try:
+        return _BY_NAME[name](folder, config)
+    except ImportError:
+        raise
+    except Exception as error:  # of the service's own kinds
+        raise ValueError(
+            f"the logger {name!r} could not start: {str(error).strip()} "
+            f"Mend its settings, then resume the run in {folder}."
+        ) from error
+
+
+def _place(folder: Path, service: str) -> Path:
+    return folder / f"{service}_run_id.txt"
+
+
+def _kept(folder: Path, service: str) -> str | None:
+    """What the service calls this run, if it was told of it before."""
+    place = _place(folder, service)
+    return place.read_text().strip() if place.exists() else None
+
+
+def _title(folder: Path) -> str:
+    """The folder's name and its parent's: in a grid the name alone is that of many."""
+    return "/".join(folder.absolute().parts[-2:])
