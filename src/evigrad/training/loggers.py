@@ -27,10 +27,8 @@ class TensorBoard:
     """Event files in ``FOLDER/tensorboard``."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ImportError(f"the logger 'tensorboard' needs the package tensorboard. {INSTALL}") from error
+        from torch.utils.tensorboard import SummaryWriter
+
         self._writer: Any = SummaryWriter(str(folder / "tensorboard"))
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
@@ -47,10 +45,8 @@ class WeightsAndBiases:
     """A Weights & Biases run in the project ``evigrad``; resuming continues it."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        try:
-            import wandb
-        except ImportError as error:
-            raise ImportError(f"the logger 'wandb' needs the package wandb. {INSTALL}") from error
+        import wandb
+
         known = _kept(folder, "wandb") or uuid4().hex
         write_text(_place(folder, "wandb"), known)
         self._run: Any = wandb.init(
@@ -70,10 +66,8 @@ class MLflow:
     """A run in MLflow's experiment ``evigrad``, wherever ``MLFLOW_TRACKING_URI`` points; resuming continues it."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        try:
-            import mlflow
-        except ImportError as error:
-            raise ImportError(f"the logger 'mlflow' needs the package mlflow. {INSTALL}") from error
+        import mlflow
+
         self._mlflow: Any = mlflow
         mlflow.set_experiment("evigrad")
         known = _kept(folder, "mlflow")
@@ -109,14 +103,13 @@ def require_loggers(names: Sequence[str]) -> None:
 
 def build_loggers(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> list[MetricLogger]:
     """The loggers called ``names``; one that can't start is an error that says what to do."""
+    require_loggers(names)
     return [_start(name, folder, config) for name in names]
 
 
 def _start(name: str, folder: Path, config: Mapping[str, Any]) -> MetricLogger:
     try:
         return _BY_NAME[name](folder, config)
-    except ImportError:
-        raise
     except Exception as error:  # of the service's own kinds
         raise ValueError(
             f"the logger {name!r} could not start: {str(error).strip()} "
