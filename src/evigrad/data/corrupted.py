@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .batch import Altered, Batch
-from .corruption import Damage
+from .corruption import Damage, check_share
 from .dataset import MultimodalDataset
 from .errors import DataError, nearest
 from .seeding import seeds
@@ -68,7 +68,7 @@ def corrupt(
     probability: float = 0.5,
 ) -> CorruptedDataset:
     """Each modality named in ``damage`` is hit with ``probability``, independently of the others."""
-    _check(probability)
+    check_share("probability", probability)
     hit = {name: torch.rand(len(dataset), generator=generator) < probability for name in damage}
     return CorruptedDataset(dataset, damage, hit, generator, f"{damage} with probability {probability} each")
 
@@ -77,7 +77,7 @@ def corrupt_batch(
     batch: Batch, damage: Mapping[str, Damage], generator: torch.Generator, probability: float = 0.5
 ) -> Altered:
     """The same for one batch, for training: fresh noise each time, recorded in ``hit``."""
-    _check(probability)
+    check_share("probability", probability)
     inputs, hit = dict(batch.inputs), {}
     for name, do in damage.items():
         if name not in inputs:
@@ -86,8 +86,3 @@ def corrupt_batch(
         hit[name] = chosen & batch.present[name]
         inputs[name] = torch.stack([do(x, generator) if h else x for x, h in zip(inputs[name], hit[name], strict=True)])
     return Altered(replace(batch, inputs=inputs), hit)
-
-
-def _check(probability: float) -> None:
-    if not 0 <= probability <= 1:
-        raise DataError(f"probability={probability}: it must lie between 0 and 1")

@@ -68,7 +68,7 @@ class SaltAndPepper:
     density: float = 0.1
 
     def __post_init__(self) -> None:
-        _check_share("density", self.density)
+        check_share("density", self.density)
 
     def __call__(self, value: Tensor, generator: torch.Generator) -> Tensor:
         chance = torch.rand(value.shape[-2:], generator=generator)
@@ -84,7 +84,7 @@ class BlankWords:
     blank: int = 1
 
     def __post_init__(self) -> None:
-        _check_share("probability", self.probability)
+        check_share("probability", self.probability)
 
     def __call__(self, value: Tensor, generator: torch.Generator) -> Tensor:
         if value.is_floating_point():
@@ -103,7 +103,7 @@ class TimeMask:
     share: float
 
     def __post_init__(self) -> None:
-        _check_share("share", self.share)
+        check_share("share", self.share)
 
     def __call__(self, value: Tensor, generator: torch.Generator) -> Tensor:
         length = value.shape[-1]
@@ -119,7 +119,8 @@ def _check_std(std: float) -> None:
         raise DataError(f"std={std}: a standard deviation is a number from 0")
 
 
-def _check_share(name: str, value: float) -> None:
+def check_share(name: str, value: float) -> None:
+    """Refuse a share or probability ``value`` of the argument ``name`` outside of [0, 1]."""
     if not 0 <= value <= 1:
         raise DataError(f"{name}={value}: it must lie between 0 and 1")
 
