@@ -41,9 +41,8 @@ def finish(run: Run, splits: dict[str, MultimodalDataset], progress: Progress, s
 
 def _measure(run: Run, splits: dict[str, MultimodalDataset]) -> dict[str, dict[str, Any]]:
     """Split -> numbers; the linear probes are fitted on the training split and read on all."""
-    batch = max(1, run.training.batch_size // run.fabric.world_size // run.training.accumulate)
     found = {
-        name: predict(run.network, run.method, part, batch, run.training.workers, features=True)
+        name: predict(run.network, run.method, part, run.evaluation_batch, run.training.workers, features=True)
         for name, part in splits.items()
     }
     probes = fit_probes(found["train"], len(splits["train"].classes))

@@ -163,7 +163,7 @@ def _epoch(
 def _validate(run: Run, validation: MultimodalDataset, numbers: dict[str, float]) -> bool:
     """Add validation numbers to ``numbers``; whether this epoch is the best so far."""
     with run.evaluated_weights():
-        found = predict(run.network, run.method, validation, _evaluation_batch(run), run.training.workers)
+        found = predict(run.network, run.method, validation, run.evaluation_batch, run.training.workers)
     if not found.probabilities.isfinite().all():
         raise DivergedError(
             f"the weights give NaN or infinite probabilities on validation data after epoch {run.position.epoch + 1}. "
@@ -174,10 +174,6 @@ def _validate(run: Run, validation: MultimodalDataset, numbers: dict[str, float]
     for name, readings in measured["modalities"].items():
         numbers |= {f"validation/{key}/{name}": value for key, value in readings.items() if key != "samples"}
     return improve(run.position, run.training.selection, measured)
-
-
-def _evaluation_batch(run: Run) -> int:
-    return max(1, run.training.batch_size // run.fabric.world_size // run.training.accumulate)
 
 
 def _record(

@@ -74,6 +74,11 @@ class Run:
         """Whether this is the process that writes files."""
         return bool(self.fabric.is_global_zero)
 
+    @property
+    def evaluation_batch(self) -> int:
+        """Samples per forward pass and rank where nothing is trained: as many as a micro-batch has."""
+        return max(1, self.training.batch_size // self.fabric.world_size // self.training.accumulate)
+
     @contextmanager
     def evaluated_weights(self) -> Iterator[None]:
         """The network holds the weights that are evaluated and reported: the average, where there is one."""
