@@ -22,8 +22,13 @@ def read_labels(source: str, arrays: Arrays) -> tuple[Tensor, tuple[str, ...]]:
     if names and len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{source}: 'class_names' has {twice!r} twice; give each class a name of its own")
-    labels = _named(source, [as_text(label) for label in y], names) if y.dtype.kind in "US" else y.tolist()
-    names = names or _names(source, y, labels)
+    if y.dtype.kind in "US":
+        texts = [as_text(label) for label in y]
+        names = names or sorted(set(texts))
+        labels = _positions(source, texts, names)
+    else:
+        labels = y.tolist()
+        names = names or _counted(source, labels)
     for row, label in enumerate(labels):
         if not 0 <= label < len(names):
             raise DataError(
@@ -33,9 +38,8 @@ def read_labels(source: str, arrays: Arrays) -> tuple[Tensor, tuple[str, ...]]:
     return torch.tensor(labels, dtype=torch.long), tuple(names)
 
 
-def _named(source: str, texts: list[str], names: list[str] | None) -> list[int]:
-    """Positions of text labels in the order of the classes: that of ``class_names``, else the sorted one."""
-    number = {name: i for i, name in enumerate(names or sorted(set(texts)))}
+def _positions(source: str, texts: list[str], names: list[str]) -> list[int]:
+    number = {name: i for i, name in enumerate(names)}
     for row, text in enumerate(texts):
         if not text:
             raise DataError(f"{source}: 'y', row {row}: the label is empty; give a text or remove the row")
@@ -44,9 +48,8 @@ def _named(source: str, texts: list[str], names: list[str] | None) -> list[int]:
     return [number[text] for text in texts]
 
 
-def _names(source: str, y: Any, labels: list[int]) -> list[str]:
-    if y.dtype.kind in "US":
-        return sorted({as_text(label) for label in y})
+def _counted(source: str, labels: list[int]) -> list[str]:
+    """Names for numbers without any: "0", "1", ... up to the largest."""
     most = max(labels)
     if most >= len(labels) + 1000:
         # Identifiers taken for labels would otherwise build a network with that many outputs.
