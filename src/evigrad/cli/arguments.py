@@ -60,8 +60,7 @@ class Parser(ArgumentParser):
 
     def format_help(self, formatter: HelpFormatter | None = None) -> str:
         """The help, plain."""
-        text = super().format_help(formatter).replace(SWITCH, " " * len(SWITCH)).replace("``", "")
-        text = GROUP_FILES.sub("", ROLES.sub(r"\1", text))
+        text = GROUP_FILES.sub("", plain(super().format_help(formatter).replace(SWITCH, " " * len(SWITCH))))
         return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
     def options(self) -> dict[str, bool]:
@@ -130,8 +129,13 @@ def call(command: str, function: Callable[..., int], words: list[str]) -> int:
 
 def describe(parser: Parser, group: str, title: str, text: str) -> None:
     """Head the options of ``group`` in the help with ``title`` and the docstring ``text`` without its arguments."""
-    entry, about = (parser.groups or {})[group], ROLES.sub(r"\1", text.split("Args:")[0])
-    entry.title, entry.description = title, inspect.cleandoc(about).replace("``", "").rstrip()
+    entry, about = (parser.groups or {})[group], plain(text.split("Args:")[0])
+    entry.title, entry.description = title, inspect.cleandoc(about).rstrip()
+
+
+def plain(text: str) -> str:
+    """A docstring without markup, as a terminal can show it."""
+    return ROLES.sub(r"\1", text.replace("``", "").replace(":math:", "").replace(".. math::", ""))
 
 
 def peek(words: list[str], option: str, configured: Any, default: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evigrad.cli.arguments import call
+from evigrad.cli.arguments import call, plain
 from evigrad.cli.console import console, say, say_json, say_prose, say_table
 from evigrad.cli.errors import ExitCode, UsageError, nearest
 
@@ -84,7 +83,7 @@ def tell(name: str, json: bool = False) -> int:
     say(one.title, "")
     say_prose("\n".join(f"  {key}: {value}" for key, value in facts.items()))
     say("")
-    say_prose(re.sub(r":\w+:`([^`]*)`|``", r"\1", inspect.cleandoc(DATASETS[name].load.__doc__ or "")))
+    say_prose(plain(inspect.getdoc(DATASETS[name].load) or ""))
     say_table(["option", "default"], [[f"--data.{key}", str(value)] for key, value in given.items()])
     return ExitCode.OK
 

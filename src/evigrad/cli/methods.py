@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from evigrad.cli.arguments import ROLES, call
+from evigrad.cli.arguments import call, plain
 from evigrad.cli.console import say, say_commands, say_json, say_prose, say_table
 from evigrad.cli.errors import ExitCode
 from evigrad.methods import METHODS, Method
@@ -38,21 +38,15 @@ def methods(name: str | None = None, json: bool = False) -> int:
 
 
 def _tell(name: str, kind: type[Method]) -> None:
-    say_prose(plain(inspect.getmodule(kind).__doc__ or ""))
+    say_prose(plain(inspect.getmodule(kind).__doc__ or "").strip())
     say("")
-    say_prose(plain(inspect.getdoc(kind) or ""))
+    say_prose(plain(inspect.getdoc(kind) or "").strip())
     if options := _options(kind):
         say_table(["option", "default"], [[f"--method.{key}", str(value)] for key, value in options.items()])
     else:
         say("", "It has no options.")
     say("Use it:")
     say_commands(f"train --method {name}")
-
-
-def plain(text: str) -> str:
-    """A docstring without markup, as a terminal can show it."""
-    bare = text.replace("``", "").replace(":math:", "").replace(".. math::", "")
-    return ROLES.sub(r"\1", bare).strip()
 
 
 def _summary(kind: type[Method]) -> str:
