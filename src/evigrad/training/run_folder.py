@@ -129,7 +129,7 @@ class RunFolder:
 
     def require_started_with(self, saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         """The same for settings out of another place than ``config.json``, which somebody may have edited."""
-        for name, old, new in _differences(saved, config):
+        for name, old, new in _differences(what_counts(saved), what_counts(config)):
             raise ValueError(
                 f"{name} is {new!r} and the run in {self.path} was started with {old!r}: resuming would mix two runs. "
                 "Resume with the settings it was started with, or start a new run in another folder."
@@ -138,16 +138,16 @@ class RunFolder:
 
 def what_counts(config: Mapping[str, Any]) -> dict[str, Any]:
     """``config`` without the settings that a resumed run may change."""
-    training = {key: value for key, value in config.get("training", {}).items() if key not in FREE_TO_CHANGE}
-    return {**config, "training": training}
+    training = config.get("training")
+    if not isinstance(training, dict):
+        return dict(config)
+    return {**config, "training": {key: value for key, value in training.items() if key not in FREE_TO_CHANGE}}
 
 
 def _differences(saved: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
     found: list[tuple[str, Any, Any]] = []
     for key in sorted(saved.keys() | asked.keys()):
         old, new = saved.get(key), asked.get(key)
-        if prefix == "training." and key in FREE_TO_CHANGE:
-            continue
         if isinstance(old, dict) and isinstance(new, dict):
             found += _differences(old, new, f"{prefix}{key}.")
         elif old != new:
